@@ -1,0 +1,25 @@
+"""python -m assets STAGE [--partition P]: the one command behind DVC, Dagster and every remote worker."""
+
+import argparse
+import sys
+
+from assets.errors import HesperError
+from assets.stage import execute
+
+
+def main() -> int:
+    """Run one stage; a `HesperError` is one message and its exit code, not a traceback."""
+    parser = argparse.ArgumentParser(prog="python -m assets", description=__doc__)
+    parser.add_argument("stage", help="a stage of dvc.yaml, for example environments")
+    parser.add_argument("--partition", help="the domain of a partitioned stage, for example web")
+    arguments = parser.parse_args()
+    try:
+        print(execute(arguments.stage, arguments.partition))
+    except HesperError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
