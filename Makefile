@@ -1,0 +1,33 @@
+# Every target sets the machine up first (infra/install.sh) and runs again without harm.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PROFILE ?=
+ONLY ?=
+export HESPER_VENV := $(VENV)
+
+.PHONY: run test ui bench lint clean install
+
+run: install  ## environments to release; PROFILE=smoke for the small one
+	@$(BIN)/hesper run $(if $(PROFILE),--profile $(PROFILE))
+
+test: install  ## everything the project promises, in real browsers, servers and X11 programs
+	@$(BIN)/python -m pytest
+
+ui: install  ## the Dagster and MLflow pages, on loopback
+	@$(BIN)/hesper ui
+
+bench: install  ## reports/bench.json; ONLY=name for one
+	@$(BIN)/python -m tests.performance $(if $(ONLY),--only $(ONLY))
+
+lint: install  ## format, lint, types, import rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean:  ## caches and build leftovers; data, models, reports and runs stay
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find assets dagster_project tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+install:
+	@bash infra/install.sh

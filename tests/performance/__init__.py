@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench`. They measure and report; they never fail a test run."""
