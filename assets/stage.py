@@ -136,6 +136,8 @@ class StageEntry:
     partition: str | None
     module: str
     data: tuple[str, ...]
+    source: tuple[str, ...]
+    sections: tuple[str, ...]
     output: str
 
     @property
@@ -186,7 +188,9 @@ def find_stage(root: Path, name: str, partition: str | None) -> StageEntry:
     if len(modules) != 1:
         raise ParameterError(f"stage '{name}' needs exactly one file assets/*/{name}.py, found {len(modules)}")
     data = tuple(resolve(dep) for dep in entry.get("deps", []) if resolve(dep).split("/")[0] in DATA_FOLDERS)
-    return StageEntry(name, partition, f"assets.{modules[0].parent.name}.{name}", data, outputs[0])
+    source = tuple(dep for dep in entry.get("deps", []) if dep.split("/")[0] not in DATA_FOLDERS)
+    sections = tuple(entry.get("params", []))
+    return StageEntry(name, partition, f"assets.{modules[0].parent.name}.{name}", data, source, sections, outputs[0])
 
 
 DATA_FOLDERS = ("data", "models", "reports")
@@ -382,9 +386,7 @@ def execute(name: str, partition: str | None = None, root: Path | None = None) -
         _recover(output)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        fingerprint = hashlib.sha256(
-            json.dumps([inputs, parameters.model_dump(mode="json"), seed], sort_keys=True).encode()
-        ).hexdigest()[:16]
+        fingerprint = _fingerprint(root, entry, inputs, load_yaml(params_file))
         work = root / ".hesper" / "work" / entry.address / fingerprint
         work.mkdir(parents=True, exist_ok=True)
         reporter = Reporter.open(root, entry, inputs, parameters)
@@ -409,6 +411,16 @@ def execute(name: str, partition: str | None = None, root: Path | None = None) -
             raise
         shutil.rmtree(work.parent, ignore_errors=True)
     return identity
+
+
+def _fingerprint(root: Path, entry: StageEntry, inputs: Mapping[str, str], params: Mapping[str, Any]) -> str:
+    """What a checkpoint in `work` is valid for: the same inputs, parameters and source as when it was written."""
+    source = {}
+    for path in entry.source:
+        full = root / path
+        source[path] = directory_id(full) if full.is_dir() else hashlib.md5(full.read_bytes()).hexdigest()
+    sections = {name: params.get(name) for name in entry.sections}
+    return hashlib.sha256(json.dumps([inputs, sections, source], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _write_metrics(stage: Stage[Any]) -> None:
