@@ -158,7 +158,7 @@ def parse_actions(text: str, platform: str | None = None) -> list[Action]:
 def _split_think(text: str) -> tuple[str, int]:
     """The thought and the offset where the rest begins."""
     opening, closing, action = text.find("<think>"), text.find("</think>"), text.find("<action>")
-    if 0 <= action and (opening < 0 or action < opening) and (closing < 0 or action < closing):
+    if action >= 0 and (opening < 0 or action < opening) and (closing < 0 or action < closing):
         return "", action
     begin = opening + len("<think>") if opening >= 0 else 0
     if closing >= 0:
