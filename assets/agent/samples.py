@@ -1,0 +1,205 @@
+"""Samples: one question about one screenshot and its verified answer, whichever table it comes from.
+
+Grounding screens, CAPTCHA puzzles and the verified steps of trajectories are read into one shape. Samples that share
+a screenshot stay together as a `Screen`, because the fan encodes the screenshot once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assets.agent.actions import DOMAIN_OF_PLATFORM, Action, action_from_row, action_type
+from assets.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DOMAINS: tuple[str, ...] = ("grounding", "captcha", "mobile", "web", "computer")
+TABLE_OF_DOMAIN: dict[str, str] = {
+    "grounding": "data/grounding_samples",
+    "captcha": "data/captcha_samples",
+    "mobile": "data/verified_trajectories",
+    "web": "data/verified_trajectories",
+    "computer": "data/verified_trajectories",
+}
+"""The stage output that holds a domain's samples."""
+
+TRAINING_VERDICTS = ("correct", "exploratory")
+"""Step verdicts that may be imitated (METHOD.md, step level)."""
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Element:
+    """What the DOM knows of one control: its label and its box in pixels, half-open."""
+
+    label: str
+    kind: str
+    box: Box
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question and its verified answer.
+
+    Attributes:
+        group: what dependent samples share (the screen, or the episode): intervals are clustered by it.
+        image: the PNG bytes of the screenshot.
+        platform: `mobile`, `web`, `desktop`, or None for grounding and CAPTCHA.
+        history: every earlier response of the episode, oldest first.
+        boxes: one box in pixels for each coordinate of `actions`, in order.
+    """
+
+    id: str
+    domain: str
+    split: str
+    group: str
+    image: bytes
+    width: int
+    height: int
+    platform: str | None
+    instruction: str
+    history: tuple[str, ...]
+    response: str
+    actions: tuple[Action, ...]
+    boxes: tuple[Box, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A screenshot and all that is asked about it; `elements` is empty where no DOM told of them."""
+
+    image: bytes
+    width: int
+    height: int
+    domain: str
+    samples: tuple[Sample, ...]
+    elements: tuple[Element, ...] = ()
+
+
+def question_type() -> pa.DataType:
+    """The Arrow type of a question about a screen, as the synthetic tables store it."""
+    import pyarrow as pa
+
+    return pa.struct(
+        [
+            ("instruction", pa.string()),
+            ("response", pa.string()),
+            ("kind", pa.string()),
+            ("actions", pa.list_(action_type())),
+            ("boxes", pa.list_(pa.list_(pa.float32()))),
+        ]
+    )
+
+
+def load_screens(folder: Path, domain: str, split: str) -> list[Screen]:
+    """Read a domain's screens of one split, in the order of the table.
+
+    `folder` is the stage output that holds the domain (TABLE_OF_DOMAIN). Of trajectories, only steps that may be
+    imitated are read: the episode was judged completed, the step correct or exploratory.
+
+    Raises:
+        InputError: no such table in the folder, or an unknown domain.
+    """
+    if domain not in DOMAINS:
+        raise InputError(f"no domain '{domain}'; known: {', '.join(DOMAINS)}")
+    if domain in ("grounding", "captcha"):
+        return [_synthetic_screen(row, domain, split) for row in _rows(folder, f"{split}-*.parquet")]
+    return _trajectory_screens(folder, domain, split)
+
+
+def load_samples(folder: Path, domain: str, split: str) -> list[Sample]:
+    """The samples of `load_screens`, one after another."""
+    return [sample for screen in load_screens(folder, domain, split) for sample in screen.samples]
+
+
+def group_screens(samples: Iterable[Sample]) -> list[Screen]:
+    """Samples that share a screenshot become one screen; screens in the order of their first sample."""
+    shared: dict[bytes, list[Sample]] = {}
+    for sample in samples:
+        shared.setdefault(sample.image, []).append(sample)
+    return [
+        Screen(image, members[0].width, members[0].height, members[0].domain, tuple(members))
+        for image, members in shared.items()
+    ]
+
+
+def _synthetic_screen(row: Mapping[str, Any], domain: str, split: str) -> Screen:
+    image, width, height = row["image"]["bytes"], row["width"], row["height"]
+    samples = tuple(
+        Sample(
+            id=f"{row['id']}/{number}",
+            domain=domain,
+            split=split,
+            group=row["id"],
+            image=image,
+            width=width,
+            height=height,
+            platform=None,
+            instruction=question["instruction"],
+            history=(),
+            response=question["response"],
+            actions=tuple(action_from_row(action) for action in question["actions"]),
+            boxes=_boxes(question["boxes"]),
+            kind=question["kind"],
+        )
+        for number, question in enumerate(row["questions"])
+    )
+    elements = tuple(Element(item["label"], item["kind"], _box(item["box"])) for item in row["elements"])
+    return Screen(image, width, height, domain, samples, elements)
+
+
+def _trajectory_screens(folder: Path, domain: str, split: str) -> list[Screen]:
+    completed = {
+        row["id"]
+        for row in _rows(folder, "episodes*.parquet", ["id", "platform", "split", "verdict"])
+        if row["verdict"] == "completed" and row["split"] == split and DOMAIN_OF_PLATFORM[row["platform"]] == domain
+    }
+    samples = [
+        Sample(
+            id=f"{row['episode_id']}/{row['index']}",
+            domain=domain,
+            split=split,
+            group=row["episode_id"],
+            image=row["screenshot"]["bytes"],
+            width=row["width"],
+            height=row["height"],
+            platform=row["platform"],
+            instruction=row["instruction"],
+            history=tuple(row["history"]),
+            response=row["response"],
+            actions=tuple(action_from_row(action) for action in row["actions"]),
+            boxes=_boxes(row["boxes"]),
+            kind=row["actions"][0]["name"] if row["actions"] else "none",
+        )
+        for row in _rows(folder, "steps*.parquet")
+        if row["episode_id"] in completed and row["step_verdict"] in TRAINING_VERDICTS
+    ]
+    return group_screens(samples)
+
+
+def _rows(folder: Path, pattern: str, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Rows of every shard that matches, a batch at a time."""
+    import pyarrow.parquet as pq
+
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise InputError(f"{folder} holds no {pattern}")
+    for file in files:
+        with pq.ParquetFile(file) as table:
+            for batch in table.iter_batches(256, columns=columns):
+                yield from batch.to_pylist()
+
+
+def _boxes(boxes: Iterable[Iterable[float]]) -> tuple[Box, ...]:
+    return tuple(_box(box) for box in boxes)
+
+
+def _box(values: Iterable[float]) -> Box:
+    left, top, right, bottom = values
+    return (left, top, right, bottom)
