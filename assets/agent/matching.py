@@ -1,7 +1,8 @@
 """Does a response do what the verified step did? Pure functions: text and geometry in, a `Match` out.
 
 Shared by rewards (graded parts), held-out step accuracy (`correct`) and the routing of distillation weights
-(`type` and `correct`). A response that the strict parser refuses matches nothing.
+(`type` and `correct`). A response that the parser refuses matches nothing. The parser forgives missing tags and text
+around them, since what is meant is clear; `format` does not, and rewards count only what has the format.
 
 What counts, by action (METHOD.md, "Offline RL"):
 
@@ -19,9 +20,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from assets.agent.actions import REFUSAL, Action, ActionError, Platform, Point, parse_response, to_pixel
+from assets.agent.actions import REFUSAL, Action, ActionError, Point, parse_response, to_pixel
 
 Box = Sequence[float]
 """`[x0, y0, x1, y1]` in pixels of the screenshot, half-open; empty where no box is known."""
@@ -30,6 +31,9 @@ SCREEN_DISTANCE = 0.14
 """How far, as a part of the screen, a point may be from a verified point that has no box (AITW, arXiv:2307.10088)."""
 
 _SWIPES = ("Swipe", "Scroll")
+_FORMAT = re.compile(
+    r"\s*(<think>((?!</?(think|action)>).)*</think>)?\s*<action>((?!</?(think|action)>).)*</action>\s*", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Match:
     """How much of the verified step a response repeats.
 
     Attributes:
-        format: the strict parser accepts the response and its actions exist on the platform.
+        format: the parser accepts the response, and it is a thought or none, then `<action>…</action>`, and no more.
         type: share of positions whose action has the right name.
         coordinate: share of the coordinates and directions that are right, 0 for a wrong type or where there are none.
         content: token F1 of the text (1 or 0 for keys and indices), 0 for a wrong type or where there is none.
@@ -60,7 +64,7 @@ def match_step(
     boxes: Sequence[Box],
     width: int,
     height: int,
-    platform: Platform | None = None,
+    platform: str | None = None,
     distance: float = SCREEN_DISTANCE,
 ) -> Match:
     """Compare the text of a response with the verified actions of a step.
@@ -77,7 +81,8 @@ def match_step(
         given = parse_response(response, platform).actions
     except ActionError:
         return UNREADABLE
-    return match_actions(given, gold, boxes, width, height, platform, distance)
+    match = match_actions(given, gold, boxes, width, height, platform, distance)
+    return match if _FORMAT.fullmatch(response) else replace(match, format=False)
 
 
 def match_actions(
@@ -86,7 +91,7 @@ def match_actions(
     boxes: Sequence[Box],
     width: int,
     height: int,
-    platform: Platform | None = None,
+    platform: str | None = None,
     distance: float = SCREEN_DISTANCE,
 ) -> Match:
     """Compare parsed actions with the verified ones; see `match_step`."""
@@ -136,7 +141,7 @@ def swipe_direction(start: Point, end: Point, width: int, height: int) -> str | 
 class _Screen:
     width: int
     height: int
-    platform: Platform | None
+    platform: str | None
     distance: float
 
 

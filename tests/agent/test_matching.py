@@ -151,3 +151,20 @@ def test_match_step_reads_the_response() -> None:
         "<action>LaunchApp(app='Mail')</action>", [Action("LaunchApp", content="Mail")], [], 9, 9, "web"
     )
     assert foreign == UNREADABLE  # an action of phones, on the web
+
+
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [
+        ("<think>Save</think>\n<action>Click(point=(500, 250))</action>", True),
+        ("<think></think><action>\nClick(point=[500, 250])\n</action>\n", True),
+        ("Click(point=(500, 250))", False),
+        ("<action>Click(point=(500, 250))", False),
+        ("Save</think><action>Click(point=(500, 250))</action>", False),
+        ("<action>Click(point=(500, 250))</action> That is it.", False),
+        ("<think><action>Click(point=(500, 250))</action>", False),
+    ],
+)
+def test_format_is_stricter_than_understanding(text: str, format_: bool) -> None:
+    answer = match_step(text, [click(96, 48)], [BOX], WIDTH, HEIGHT, "web")
+    assert (answer.format, answer.correct) == (format_, True)
