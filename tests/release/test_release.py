@@ -166,6 +166,7 @@ def test_releasing_the_candidate_does_not_change_its_own_report(
     project: Path, registry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", registry.tracking_uri)
+    monkeypatch.chdir(project)  # MLflow puts the artifacts of a bare database into the working directory
     old = release_version(registry, "old.dir", 270, None)
     decision = decide_in(project)
     assert decision["champion"] == {"version": old, "dvc_hash": "old.dir"}
