@@ -46,12 +46,12 @@ class ModelPolicy:
         from transformers import AutoModelForImageTextToText
 
         self.name = name or folder.name
-        self._model = AutoModelForImageTextToText.from_pretrained(folder).eval()
-        self._processor = Processor.from_pretrained(folder)
+        self.model = AutoModelForImageTextToText.from_pretrained(folder).eval()
+        self.processor = Processor.from_pretrained(folder)
         self._max_new_tokens = max_new_tokens
         self._system_prompt: SystemPrompt = system_prompt
         self._temperature = temperature
-        self._generator = torch.Generator(self._model.device).manual_seed(seed)
+        self._generator = torch.Generator(self.model.device).manual_seed(seed)
 
     def respond(self, observations: Sequence[Observation]) -> list[str]:
         """One response for each observation, all of them in one batch. A note is shown after the history."""
@@ -59,7 +59,7 @@ class ModelPolicy:
             (
                 seen.screenshot,
                 prompt_of(
-                    self._processor,
+                    self.processor,
                     seen.screenshot,
                     seen.platform,
                     seen.instruction,
@@ -70,14 +70,14 @@ class ModelPolicy:
             for seen in observations
         ]
         drawn = generation.sample(
-            self._model,
-            self._processor,
+            self.model,
+            self.processor,
             questions,
             temperature=self._temperature,
             max_new_tokens=self._max_new_tokens,
             generator=self._generator,
         )
-        return [generation.decode(self._processor, answers[0]) for answers in drawn]
+        return [generation.decode(self.processor, answers[0]) for answers in drawn]
 
 
 def score_samples(

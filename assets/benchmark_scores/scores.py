@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from assets.benchmark_scores.cases import MAIN_METRIC, Case
+from assets.stage import write_parquet
 from assets.statistics import Interval, mcnemar, paired_bootstrap, proportion, stratified_paired_bootstrap
 
 CHANCE = "chance"
@@ -143,6 +145,53 @@ def flat_metrics(scores: Iterable[Score]) -> dict[str, float]:
         for score in scores
         if score.result.n and not math.isnan(score.result.value)
     }
+
+
+def write_scores(path: Path, scores: Iterable[Score]) -> int:
+    """Write scores.parquet: checkpoint, model_path, suite, domain, metric, value, low, high, n, excluded."""
+    import pyarrow as pa
+
+    names, figures = ("checkpoint", "model_path", "suite", "domain", "metric"), ("value", "low", "high")
+    schema = pa.schema(
+        [
+            *((name, pa.string()) for name in names),
+            *((name, pa.float64()) for name in figures),
+            ("n", pa.int32()),
+            ("excluded", pa.int32()),
+        ]
+    )
+    rows = (
+        {
+            **{name: getattr(score, name) for name in names},
+            **{name: getattr(score.result, name) for name in (*figures, "n")},
+            "excluded": score.excluded,
+        }
+        for score in scores
+    )
+    return write_parquet(path, rows, schema)
+
+
+def write_gains(path: Path, gains: Iterable[Gain]) -> int:
+    """Write gains.parquet: the fields of `Gain`, its result as gain, low, high and n."""
+    import pyarrow as pa
+
+    names, figures = ("stage", "domain", "metric", "before", "after"), ("before_value", "after_value", "p_value")
+    schema = pa.schema(
+        [
+            *((name, pa.string()) for name in names),
+            *((name, pa.float64()) for name in (*figures, "gain", "low", "high")),
+            ("n", pa.int32()),
+        ]
+    )
+    rows = (
+        {
+            **{name: getattr(gain, name) for name in (*names, *figures)},
+            "gain": gain.result.value,
+            **{name: getattr(gain.result, name) for name in ("low", "high", "n")},
+        }
+        for gain in gains
+    )
+    return write_parquet(path, rows, schema)
 
 
 def _by_measure(cases: Iterable[Case]) -> dict[tuple[str, str, str], list[Case]]:

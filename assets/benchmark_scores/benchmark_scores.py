@@ -1,0 +1,271 @@
+"""Every checkpoint on held-out screens, puzzles, steps and live episodes, with intervals, beside chance.
+
+What is asked: grounding screens, CAPTCHA puzzles and verified steps of the split `heldout`, and live episodes in
+held-out simulated apps and MiniWoB++ pages. All checkpoints answer the same cases, greedily (one answer, no luck), so
+that two of them can be compared case by case. Chance is a uniform random point for grounding, and elsewhere a random
+legal action, measured like a checkpoint.
+
+Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` (model path -> metric -> value),
+`inputs.json` (the ids of everything measured), tables and a picture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from assets.agent.model_policy import ModelPolicy, match_sample, score_samples
+from assets.agent.observation import Observation, RandomPolicy
+from assets.agent.parameters import AgentParameters
+from assets.agent.samples import TABLE_OF_DOMAIN, Sample, load_samples
+from assets.benchmark_scores.cases import (
+    MAIN_METRIC,
+    Case,
+    choose_samples,
+    is_refusal,
+    read_cases,
+    sample_cases,
+    write_cases,
+)
+from assets.benchmark_scores.heat_map import heat_map
+from assets.benchmark_scores.leaderboard import COLUMNS, leaderboard, read_published
+from assets.benchmark_scores.live import Venue, choose_tasks, open_venues, read_tasks, suite_of
+from assets.benchmark_scores.scores import (
+    CHANCE,
+    Checkpoint,
+    Gain,
+    Score,
+    flat_metrics,
+    score_cases,
+    teacher_difference,
+    training_gains,
+    write_gains,
+    write_scores,
+)
+from assets.environments.task import TaskContract
+from assets.stage import Stage, StageParameters
+from assets.statistics import Interval, bootstrap_mean
+
+if TYPE_CHECKING:
+    from assets.agent.observation import Policy
+
+
+class Episodes(StageParameters):
+    """How many live episodes each checkpoint plays, by suite."""
+
+    mobile: NonNegativeInt
+    web: NonNegativeInt
+    computer: NonNegativeInt
+    miniwob: NonNegativeInt
+
+
+class Parameters(StageParameters):
+    """What is asked of every checkpoint.
+
+    Attributes:
+        cases: held-out questions a domain (grounding: besides those whose answer is not on the screen).
+        episodes: live episodes by suite.
+        sessions: live sessions of a suite at once.
+        max_steps: most steps of an episode.
+        max_new_tokens: where an answer that doesn't end is cut.
+        resamples: of every bootstrap.
+    """
+
+    cases: PositiveInt
+    episodes: Episodes
+    sessions: PositiveInt
+    max_steps: PositiveInt
+    max_new_tokens: PositiveInt
+    resamples: PositiveInt
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """Ask every checkpoint, score, compare, write."""
+    agent = stage.section("agent", AgentParameters)
+    checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
+    samples = {domain: _held_out_samples(stage, domain) for domain in MAIN_METRIC}
+    cases: dict[str, list[Case]] = {}
+    with open_venues(_held_out_tasks(stage), agent.screen, stage.parameters.sessions) as venues:
+        cases[CHANCE] = _kept(stage, CHANCE) or _ask_chance(stage, agent, samples, venues)
+        for checkpoint in stage.progress(checkpoints, "checkpoints"):
+            cases[checkpoint.name] = _kept(stage, checkpoint.name) or _ask(stage, agent, checkpoint, samples, venues)
+            _keep(stage, checkpoint.name, cases[checkpoint.name])
+
+    scores = [_random_point(stage, samples["grounding"]), *score_cases(CHANCE, "", cases[CHANCE])]
+    for checkpoint in checkpoints:
+        scores += score_cases(checkpoint.name, checkpoint.path, cases[checkpoint.name])
+    gains = training_gains(cases, stage.seed, stage.parameters.resamples)
+    scores += _retention(stage, cases, checkpoints)
+    _write(stage, cases, scores, gains)
+    _show(stage, scores, gains, [CHANCE, *(checkpoint.name for checkpoint in checkpoints)])
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+def _held_out_samples(stage: Stage[Parameters], domain: str) -> list[Sample]:
+    samples = load_samples(stage.input(TABLE_OF_DOMAIN[domain]), domain, "heldout")
+    chosen = choose_samples(samples, stage.parameters.cases, stage.rng("samples", domain))
+    asked = sum(not is_refusal(sample) for sample in chosen)
+    if asked < stage.parameters.cases:
+        stage.log(f"{domain}: only {asked} held-out cases exist, {stage.parameters.cases} were asked for")
+    return chosen
+
+
+def _held_out_tasks(stage: Stage[Parameters]) -> list[list[TaskContract]]:
+    tasks = read_tasks(stage.input("data/generated_tasks") / "tasks.parquet")
+    wanted = stage.parameters.episodes.model_dump()
+    return [
+        choose_tasks([task for task in tasks if suite_of(task) == suite], count, stage.rng("tasks", suite))
+        for suite, count in wanted.items()
+    ]
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def _ask(
+    stage: Stage[Parameters],
+    agent: AgentParameters,
+    checkpoint: Checkpoint,
+    samples: Mapping[str, Sequence[Sample]],
+    venues: Sequence[Venue],
+) -> list[Case]:
+    """Greedy answers of one checkpoint to everything."""
+    parameters = stage.parameters
+    policy = ModelPolicy(
+        stage.input(checkpoint.path), parameters.max_new_tokens, agent.system_prompt, name=checkpoint.name
+    )
+    cases = []
+    for questions in samples.values():
+        matches = score_samples(
+            policy.model, policy.processor, questions, parameters.max_new_tokens, agent.system_prompt
+        )
+        cases += sample_cases(questions, matches)
+    return cases + _play(policy, venues, parameters.max_steps)
+
+
+def _ask_chance(
+    stage: Stage[Parameters],
+    agent: AgentParameters,
+    samples: Mapping[str, Sequence[Sample]],
+    venues: Sequence[Venue],
+) -> list[Case]:
+    """A random legal action for every puzzle and step, and random play. Grounding has its level in closed form."""
+    policy = RandomPolicy(stage.rng(CHANCE).randrange(2**32), agent.coordinate_digits)
+    questions = [sample for domain, members in samples.items() if domain != "grounding" for sample in members]
+    seen = [
+        Observation(s.image, s.width, s.height, s.platform or "mobile", s.instruction, s.history) for s in questions
+    ]
+    answers = policy.respond(seen)
+    matches = [match_sample(answer, sample) for answer, sample in zip(answers, questions, strict=True)]
+    return sample_cases(questions, matches) + _play(policy, venues, stage.parameters.max_steps)
+
+
+def _play(policy: Policy, venues: Sequence[Venue], max_steps: int) -> list[Case]:
+    return [case for venue in venues for case in venue.play(policy, max_steps)]
+
+
+def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:
+    """What a uniform random point scores: the mean share of the screen that the boxes cover."""
+    asked = [sample for sample in samples if not is_refusal(sample)]
+    shares = [
+        (box[2] - box[0]) * (box[3] - box[1]) / (sample.width * sample.height)
+        for sample in asked
+        for box in sample.boxes[:1]
+    ]
+    groups = [sample.group for sample in asked]
+    result = bootstrap_mean(shares, stage.seed, groups, resamples=stage.parameters.resamples)
+    return Score(CHANCE, "", "grounding_screens", "grounding", MAIN_METRIC["grounding"], result)
+
+
+def _kept(stage: Stage[Parameters], name: str) -> list[Case] | None:
+    """What a killed run of this stage has already learned of a checkpoint."""
+    path = stage.work / f"{name}.parquet"
+    return read_cases(path).get(name) if path.is_file() else None
+
+
+def _keep(stage: Stage[Parameters], name: str, cases: Sequence[Case]) -> None:
+    partial = stage.work / f"{name}.parquet.partial"
+    write_cases(partial, {name: cases})
+    partial.rename(partial.with_suffix(""))
+
+
+# --- what came of it -------------------------------------------------------------------------------------------------
+
+
+def _retention(
+    stage: Stage[Parameters], cases: Mapping[str, Sequence[Case]], checkpoints: Sequence[Checkpoint]
+) -> list[Score]:
+    """What distillation kept of the five teachers, as a score of the distilled model."""
+    path = next((checkpoint.path for checkpoint in checkpoints if checkpoint.name == "distilled"), None)
+    if path is None:
+        return []
+    result = teacher_difference(cases, "distilled", stage.seed, stage.parameters.resamples)
+    return [Score("distilled", path, "teachers", "teachers", "mean_difference", result)]
+
+
+def _write(
+    stage: Stage[Parameters], cases: Mapping[str, Sequence[Case]], scores: Sequence[Score], gains: Sequence[Gain]
+) -> None:
+    write_cases(stage.output / "cases.parquet", cases)
+    write_scores(stage.output / "scores.parquet", scores)
+    write_gains(stage.output / "gains.parquet", gains)
+    by_model: dict[str, dict[str, float]] = {}
+    for score in scores:
+        if score.model_path and score.result.n:
+            by_model.setdefault(score.model_path, {})[score.name] = score.result.value
+    _write_json(stage.output / "model_metrics.json", by_model)
+    _write_json(stage.output / "inputs.json", stage.inputs)
+    stage.summary(**flat_metrics(scores))
+    stage.summary(**{"infrastructure_failures": sum(score.excluded for score in scores)})
+
+
+def _show(stage: Stage[Parameters], scores: Sequence[Score], gains: Sequence[Gain], checkpoints: Sequence[str]) -> None:
+    known = {(score.name, score.checkpoint): score.result for score in scores}
+    measured = [score for score in scores if score.result.n]
+    metrics = sorted({score.name for score in measured}, key=_reading_order)
+    proportions = [name for name in metrics if not name.startswith("teachers.")]
+    stage.table(
+        "scores",
+        ["metric", "cases", *checkpoints],
+        [
+            [name, max(score.result.n for score in measured if score.name == name)]
+            + [_cell(known.get((name, checkpoint))) for checkpoint in checkpoints]
+            for name in metrics
+        ],
+    )
+    stage.table(
+        "gains",
+        ["stage", "domain", "metric", "before", "after", "gain", "95 % interval", "McNemar p", "cases"],
+        [
+            [
+                *(gain.stage, gain.domain, gain.metric, gain.before_value, gain.after_value),
+                *(f"{gain.result.value:+.3f}", f"[{gain.result.low:+.3f}, {gain.result.high:+.3f}]"),
+                *(f"{gain.p_value:.2g}", gain.result.n),
+            ]
+            for gain in gains
+        ],
+    )
+    candidate = checkpoints[-1]
+    ours = [score for score in scores if score.checkpoint == candidate and score.name in proportions]
+    stage.table("leaderboard", COLUMNS, leaderboard(ours, read_published()))
+    stage.picture("scores", heat_map(scores, checkpoints, proportions))
+
+
+def _reading_order(name: str) -> tuple[int, bool, str]:
+    domain, metric = name.split(".")
+    order = {domain: place for place, domain in enumerate(MAIN_METRIC)}
+    return (order.get(domain, len(order)), metric != MAIN_METRIC.get(domain), metric)
+
+
+def _cell(result: Interval | None) -> str:
+    return "" if result is None or result.n == 0 else str(result)
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
