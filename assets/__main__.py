@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from assets.errors import HesperError
+from assets.reporting import open_pipes
 from assets.stage import execute
 
 
@@ -13,11 +14,22 @@ def main() -> int:
     parser.add_argument("stage", help="a stage of dvc.yaml, for example environments")
     parser.add_argument("--partition", help="the domain of a partitioned stage, for example web")
     arguments = parser.parse_args()
+    pipes = open_pipes()
     try:
         print(execute(arguments.stage, arguments.partition))
     except HesperError as error:
         print(f"error: {error}", file=sys.stderr)
+        if pipes is not None:
+            pipes.report_custom_message({"error": str(error), "exit_code": error.exit_code})
         return error.exit_code
+    except BaseException as error:
+        if pipes is not None:
+            last = f"{arguments.stage}: {type(error).__name__}: {error}"
+            pipes.report_custom_message({"error": last, "exit_code": 1})
+        raise
+    finally:
+        if pipes is not None:
+            pipes.close()
     return 0
 
 

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import yaml
@@ -184,13 +185,24 @@ def find_stage(root: Path, name: str, partition: str | None) -> StageEntry:
     outputs = [resolve(next(iter(out)) if isinstance(out, dict) else out) for out in entry["outs"]]
     if len(outputs) != 1:
         raise ParameterError(f"stage '{name}' must have exactly one output folder, dvc.yaml lists {len(outputs)}")
-    modules = [path for path in sorted((root / "assets").glob(f"*/{name}.py"))]
-    if len(modules) != 1:
-        raise ParameterError(f"stage '{name}' needs exactly one file assets/*/{name}.py, found {len(modules)}")
+    module = _module_name(root, name)
+    if module is None:
+        raise ParameterError(f"stage '{name}' needs exactly one file assets/*/{name}.py")
     data = tuple(resolve(dep) for dep in entry.get("deps", []) if resolve(dep).split("/")[0] in DATA_FOLDERS)
     source = tuple(dep for dep in entry.get("deps", []) if dep.split("/")[0] not in DATA_FOLDERS)
     sections = tuple(entry.get("params", []))
-    return StageEntry(name, partition, f"assets.{modules[0].parent.name}.{name}", data, source, sections, outputs[0])
+    return StageEntry(name, partition, module, data, source, sections, outputs[0])
+
+
+def stage_module(root: Path, name: str) -> ModuleType | None:
+    """The module of a stage, imported; None where no file bears its name."""
+    module = _module_name(root, name)
+    return importlib.import_module(module) if module is not None else None
+
+
+def _module_name(root: Path, name: str) -> str | None:
+    files = sorted((root / "assets").glob(f"*/{name}.py"))
+    return f"assets.{files[0].parent.name}.{name}" if len(files) == 1 else None
 
 
 DATA_FOLDERS = ("data", "models", "reports")
@@ -399,7 +411,7 @@ def execute(name: str, partition: str | None = None, root: Path | None = None) -
             _swap(partial, output)
             identity = directory_id(output)
             reporter.finish(
-                output,
+                entry.output,
                 identity,
                 stage.metrics,
                 work_seconds=time.monotonic() - begun,
@@ -485,7 +497,7 @@ def _die_with_parent() -> None:
     """When a launcher started this stage, end the stage and everything it started as soon as the launcher is gone."""
     if os.environ.get("HESPER_LAUNCHED") != "1":
         return
-    parent = os.getppid()
+    parent = int(os.environ.get("HESPER_LAUNCHER") or os.getppid())
     if os.getpgrp() != os.getpid():
         os.setpgrp()
 

@@ -1,0 +1,31 @@
+"""The code location: everything Dagster shows of this project, assembled once from dvc.yaml."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+
+from assets.stage import load_yaml, project_root
+from dagster_project.lineage import build_assets
+from dagster_project.materialise import Project, materialise
+
+
+def definitions(project: Project) -> dg.Definitions:
+    """Everything Dagster shows of a project."""
+    assets = build_assets(
+        project.versions,
+        project.lineage,
+        partial(materialise, project),
+        project.parameters,
+        load_yaml(project.root / "params.yaml"),
+        retry_policy=dg.RetryPolicy(max_retries=1, delay=5),
+    )
+    return dg.Definitions(
+        assets=assets,
+        executor=dg.in_process_executor,  # a stage is a process of its own already
+    )
+
+
+project = Project.open(project_root(Path(os.environ["HESPER_ROOT"]) if "HESPER_ROOT" in os.environ else None))
+defs = definitions(project)

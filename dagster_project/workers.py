@@ -1,0 +1,221 @@
+"""Where a stage runs: a subprocess, a Ray job or a Kubernetes job; always the same command, always over Dagster Pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from assets.errors import InfrastructureError, ParameterError
+from assets.stage import StageParameters
+
+
+class Worker(StageParameters):
+    """Section `worker` of params.yaml: where stages run."""
+
+    kind: Literal["local", "ray", "kubernetes"] = "local"
+    address: str = Field("", description="Ray: the job server, for example http://127.0.0.1:8265")
+    namespace: str = Field("default", description="Kubernetes: where the job is made")
+    image: str = Field("", description="Kubernetes: an image with this project installed and its DVC remote configured")
+    threads: int = Field(0, ge=0, description="local: OMP_NUM_THREADS of a stage; 0 leaves it as it is")
+
+
+@dataclass
+class Report:
+    """What a stage said about itself over Pipes."""
+
+    mlflow_run_id: str | None = None
+    work_seconds: float = 0.0
+    total_seconds: float = 0.0
+    other: dict[str, Any] = field(default_factory=dict)
+
+
+def run_stage(
+    context: dg.AssetExecutionContext,
+    worker: Worker,
+    root: Path,
+    address: str,
+    meta: Mapping[str, Any],
+    python: str = sys.executable,
+) -> Report:
+    """Run `python -m assets STAGE` where `worker` says, and wait for it.
+
+    Raises:
+        dagster.Failure: the stage failed; one message for a person and, in the metadata, the exit code of the stage.
+        ParameterError: the extra that this worker needs is not installed.
+    """
+    name, _, partition = address.partition("@")
+    command = ["-m", "assets", name, *(["--partition", partition] if partition else [])]
+    environment = {
+        "HESPER_LAUNCHED": "1",
+        "DAGSTER_RUN_ID": context.run.run_id,
+        "PYTHONUNBUFFERED": "1",
+    }
+    if worker.kind == "local":
+        return _local(context, worker, root, address, [python, *command], environment)
+    if worker.kind == "ray":
+        return _ray(context, worker, root, address, ["python", *command], environment, meta)
+    return _kubernetes(context, worker, address, ["python", *command], environment, meta)
+
+
+def _local(
+    context: dg.AssetExecutionContext,
+    worker: Worker,
+    root: Path,
+    address: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+) -> Report:
+    reader = dg.PipesTempFileMessageReader()
+    ear = Ear(reader)
+    client = dg.PipesSubprocessClient(cwd=str(root), message_reader=reader)
+    threads = {"OMP_NUM_THREADS": str(worker.threads)} if worker.threads else {}
+    # A stage that has no launcher any more must not go on: it watches for this process.
+    environment = {**environment, **threads, "HESPER_LAUNCHER": str(os.getpid())}
+    with _one_message(address, ear):
+        client.run(context=context, command=list(command), env=environment)
+    return ear.report()
+
+
+def _ray(
+    context: dg.AssetExecutionContext,
+    worker: Worker,
+    root: Path,
+    address: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    meta: Mapping[str, Any],
+) -> Report:
+    try:
+        from dagster_ray import PipesRayJobClient
+        from dagster_ray.core.pipes import PipesRayJobMessageReader
+        from ray.job_submission import JobSubmissionClient
+    except ImportError:
+        raise ParameterError("params.yaml: worker.kind is 'ray', which needs: pip install 'hesper[ray]'") from None
+    if not worker.address:
+        raise ParameterError("params.yaml: worker.kind is 'ray', so worker.address must name the Ray job server")
+    import shlex
+
+    reader = PipesRayJobMessageReader()
+    ear = Ear(reader)
+    try:
+        client = PipesRayJobClient(client=JobSubmissionClient(worker.address), message_reader=reader)
+    except ConnectionError as error:
+        raise InfrastructureError(f"no Ray job server at {worker.address}: {error}") from error
+    launched = {key: value for key, value in environment.items() if key != "HESPER_LAUNCHED"}
+    with _one_message(address, ear):
+        client.run(
+            context=context,
+            submit_job_params={
+                "entrypoint": shlex.join(command),
+                "runtime_env": {"working_dir": str(root), "env_vars": launched},
+                "entrypoint_num_gpus": float(meta.get("gpus", 0)),
+            },
+        )
+    return ear.report()
+
+
+def _kubernetes(
+    context: dg.AssetExecutionContext,
+    worker: Worker,
+    address: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    meta: Mapping[str, Any],
+) -> Report:
+    try:
+        from dagster_k8s import PipesK8sClient
+        from dagster_k8s.pipes import PipesK8sPodLogsMessageReader
+    except ImportError:
+        raise ParameterError(
+            "params.yaml: worker.kind is 'kubernetes', which needs: pip install 'hesper[kubernetes]'"
+        ) from None
+    if not worker.image:
+        raise ParameterError("params.yaml: worker.kind is 'kubernetes', so worker.image must name an image")
+    reader = PipesK8sPodLogsMessageReader()
+    ear = Ear(reader)
+    launched = {key: value for key, value in environment.items() if key != "HESPER_LAUNCHED"}
+    limits = {"nvidia.com/gpu": str(meta["gpus"])} if meta.get("gpus") else {}
+    with _one_message(address, ear):
+        PipesK8sClient(message_reader=reader).run(
+            context=context,
+            image=worker.image,
+            command=list(command),
+            namespace=worker.namespace,
+            env=launched,
+            base_pod_spec={"containers": [{"resources": {"limits": limits}}]} if limits else None,
+        )
+    return ear.report()
+
+
+class Ear:
+    """Listens to what a Pipes reader hands to Dagster: of a process that failed, Dagster keeps no messages."""
+
+    def __init__(self, reader: dg.PipesMessageReader) -> None:
+        self._handler: Any = None
+        read = reader.read_messages
+
+        @contextmanager
+        def read_messages(handler: Any) -> Iterator[Any]:
+            self._handler = handler
+            with read(handler) as params:
+                yield params
+
+        reader.read_messages = read_messages  # type: ignore[method-assign]  # clients check the reader's class
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Every custom message so far."""
+        if self._handler is None:
+            return []
+        return [message for message in self._handler.get_custom_messages() if isinstance(message, dict)]
+
+    def report(self) -> Report:
+        """The stage's report, from its custom messages."""
+        report = Report()
+        for message in self.messages():
+            report.mlflow_run_id = message.get("mlflow_run_id", report.mlflow_run_id)
+            report.work_seconds = float(message.get("work_seconds", report.work_seconds))
+            report.total_seconds = float(message.get("total_seconds", report.total_seconds))
+        return report
+
+
+@contextmanager
+def _one_message(address: str, ear: Ear) -> Iterator[None]:
+    """Turn a failed process into the one message it gave, or the little that is known."""
+    from dagster._core.errors import DagsterPipesExecutionError  # dagster does not export it
+
+    try:
+        yield
+    except DagsterPipesExecutionError as error:
+        for message in ear.messages():
+            if "error" in message:
+                code = int(message["exit_code"])
+                raise dg.Failure(
+                    description=str(message["error"]),
+                    metadata={"exit_code": code, "stage": address},
+                    allow_retries=code == InfrastructureError.exit_code,
+                ) from None
+        code = _exit_code(str(error))
+        text = f"{address} ended with exit code {code}; its own output says why"
+        if code < 0:
+            text = f"{address} was ended by signal {signal.Signals(-code).name}"
+            text += "; the system may be out of memory" if code == -signal.SIGKILL else ""
+        raise dg.Failure(
+            description=text,
+            metadata={"exit_code": code if code > 0 else 128 - code, "stage": address},
+            allow_retries=False,
+        ) from None
+
+
+def _exit_code(message: str) -> int:
+    """Dagster gives the code in words only: `External execution process failed with code -9`."""
+    last = message.split()[-1]
+    return int(last) if last.lstrip("-").isdigit() else 1
