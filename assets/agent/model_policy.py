@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from assets.agent import generation, prompts
 from assets.agent.matching import SCREEN_DISTANCE, Match, match_step
+from assets.agent.model import load_model
 from assets.agent.observation import Observation
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, SystemPrompt
@@ -43,11 +44,9 @@ class ModelPolicy:
         name: str | None = None,
     ) -> None:
         import torch
-        from transformers import AutoModelForImageTextToText
 
         self.name = name or folder.name
-        self.model = AutoModelForImageTextToText.from_pretrained(folder).eval()
-        self.processor = Processor.from_pretrained(folder)
+        self.model, self.processor = load_model(folder)
         self._max_new_tokens = max_new_tokens
         self._system_prompt: SystemPrompt = system_prompt
         self._temperature = temperature

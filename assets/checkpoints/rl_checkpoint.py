@@ -1,0 +1,339 @@
+"""Step-level reinforcement learning in one domain: the specialist that later teaches (METHOD.md, "Offline RL").
+
+One step: draw verified steps of the domain, sample G answers to each, reward every answer by rule, and move the model
+towards the answers that did better than their group. The screenshot is encoded once for all that is asked about it
+and for all G answers, in sampling and in the update alike. Held-out samples are only ever measured; which checkpoint
+is kept is decided on groups (screens or episodes) of the training split that are put aside and never trained on.
+
+Left out: trajectory success in the live environment as the criterion, and rollouts through an inference server.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from assets.agent import fan
+from assets.agent.matching import Match
+from assets.agent.model import load_model, save_model
+from assets.agent.model_policy import score_samples
+from assets.agent.parameters import AgentParameters
+from assets.agent.processor import Processor
+from assets.agent.samples import TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.checkpoints.deck import Deck
+from assets.checkpoints.losses import ALGORITHMS
+from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty
+from assets.checkpoints.rewards import RewardWeights, step_reward
+from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.errors import InputError
+from assets.stage import Stage, StageParameters
+from assets.statistics import paired_bootstrap, proportion
+
+if TYPE_CHECKING:
+    import random
+
+    import torch
+    from transformers import PreTrainedModel
+
+
+class ClipBounds(StageParameters):
+    """How far the probability ratio may go below and above 1, where answers are used more than once."""
+
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+
+
+class Measurement(StageParameters):
+    """What is measured on the way.
+
+    Attributes:
+        validation_share: share of the training groups put aside to choose the checkpoint.
+        validation_questions: most of them that are asked; so is `curve_questions` of held-out ones on the way.
+        heldout_questions: most held-out questions asked before and after.
+    """
+
+    validation_share: float = Field(ge=0, lt=1)
+    validation_questions: int = Field(ge=0)
+    curve_questions: int = Field(ge=0)
+    heldout_questions: int = Field(ge=0)
+
+
+class Parameters(StageParameters):
+    """Reinforcement learning in one domain.
+
+    Attributes:
+        algorithm: see `losses.ALGORITHMS`.
+        clip: bounds of the ratio; without effect where `uses` is 1, since the ratio then is 1.
+        kl: weight of the KL divergence to the mid-trained model on the sampled tokens; 0 leaves it out.
+        questions: verified steps asked in a step of training, on average: it takes all that is asked about a screen.
+        samples: answers to each, G.
+        uses: steps of training that use the same answers; checkpoints are taken between uses only.
+        rows: most answers in one pass through the model.
+        match_distance: see `matching.SCREEN_DISTANCE`.
+    """
+
+    optimisation: Optimisation
+    algorithm: Literal["grpo", "dapo", "dr_grpo", "gspo"]
+    clip: ClipBounds
+    kl: float = Field(ge=0)
+    questions: int = Field(ge=1)
+    samples: int = Field(ge=2)
+    uses: int = Field(ge=1)
+    temperature: float = Field(gt=0)
+    max_new_tokens: int = Field(ge=1)
+    rows: int = Field(ge=1)
+    reward: RewardWeights
+    match_distance: float = Field(gt=0)
+    measurement: Measurement
+
+    @model_validator(mode="after")
+    def _checkpoints_between_uses(self) -> Parameters:
+        if self.optimisation.checkpoint_every % self.uses:
+            raise ValueError("optimisation.checkpoint_every must be a multiple of uses")
+        return self
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """models/midtrained and the domain's verified samples -> models/rl/<domain>."""
+    settings, domain = stage.parameters, str(stage.partition)
+    agent = stage.section("agent", AgentParameters)
+    prepare(settings.optimisation, stage.seed)
+    folder = stage.input(TABLE_OF_DOMAIN[domain])
+    measured = settings.measurement
+    screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.rng("aside"))
+    if not screens:
+        raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of this domain")
+    validation = thin(aside, measured.validation_questions)
+    heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
+    curve = thin(heldout, measured.curve_questions)
+
+    model, processor = load_model(stage.input("models/midtrained"))
+
+    def measure(samples: Sequence[Sample]) -> list[Match]:
+        return score_samples(
+            model, processor, samples, settings.max_new_tokens, agent.system_prompt, settings.match_distance
+        )
+
+    best = BestWeights(stage.work / "best.safetensors", model)
+
+    def evaluate(step: int) -> dict[str, float]:
+        figures = {"heldout/accuracy": accuracy(measure(curve))} if curve else {}
+        if validation:
+            figures["validation/accuracy"] = accuracy(measure(validation))
+            best.offer(step, figures["validation/accuracy"])
+        return figures
+
+    before = measure(heldout)
+    for name, value in evaluate(0).items():
+        stage.metric(name, value, 0)
+    learner = Learner(stage, agent, model, processor, screens)
+    train(stage, settings.optimisation, {"model": model}, learner.step, evaluate)
+
+    stage.summary(kept_step=best.restore() if validation else settings.optimisation.steps)
+    report(stage, heldout, before, measure(heldout))
+    draw_curves(stage)
+    save_model(model, processor, stage.output)
+
+
+class Learner:
+    """What one step of training computes: answers, rewards, advantages, gradients."""
+
+    def __init__(
+        self,
+        stage: Stage[Parameters],
+        agent: AgentParameters,
+        model: PreTrainedModel,
+        processor: Processor,
+        screens: Sequence[Screen],
+    ) -> None:
+        settings = stage.parameters
+        self._stage = stage
+        self._settings = settings
+        self._model = model
+        self._reference = copy.deepcopy(model).requires_grad_(False) if settings.kl else None
+        self._processor = processor
+        self._deck = Deck(stage, "screens", screens)
+        self._screens = screens_a_step(screens, settings.questions)
+        self._sampler = Sampler(
+            processor,
+            agent.system_prompt,
+            settings.temperature,
+            settings.max_new_tokens,
+            settings.match_distance,
+            settings.rows,
+        )
+        self._rollouts: list[Rollout] = []
+        self._advantages: torch.Tensor
+        self._sampled: dict[str, float] = {}
+
+    def step(self, number: int) -> dict[str, float]:
+        """Forward and backward of step `number`; what to plot."""
+        if number % self._settings.uses == 0:
+            self._sample(number)
+        return {**self._sampled, **self._update()}
+
+    def _sample(self, number: int) -> None:
+        """Ask, answer and reward; keep the groups whose rewards differ."""
+        import torch
+
+        settings = self._settings
+        dealt = self._deck.deal(number // settings.uses * self._screens, self._screens)
+        samples = [sample for screen in dealt for sample in screen.samples]
+        seed = self._stage.rng("answers", number).getrandbits(62)
+        groups = self._sampler.draw(self._model, samples, settings.samples, seed)
+        rewards = torch.tensor(
+            [[step_reward(rollout.match, settings.reward) for rollout in group] for group in groups],
+            device=self._model.device,
+        )
+        kept = informative(rewards)
+        self._rollouts = [
+            rollout for group, keep in zip(groups, kept.tolist(), strict=True) if keep for rollout in group
+        ]
+        self._advantages = ALGORITHMS[settings.algorithm].advantages(rewards)[kept].flatten()
+        everything = [rollout for group in groups for rollout in group]
+        tokens = [value for rollout in everything for value in rollout.answer.log_probs]
+        self._sampled = {
+            "sampled/reward": float(rewards.mean()),
+            "sampled/accuracy": accuracy([rollout.match for rollout in everything]),
+            "sampled/format": sum(rollout.match.format for rollout in everything) / len(everything),
+            "sampled/entropy": -sum(tokens) / len(tokens),
+            "sampled/tokens": len(tokens) / len(everything),
+            "groups/dropped": 1 - float(kept.float().mean()),
+        }
+
+    def _update(self) -> dict[str, float]:
+        settings, rollouts = self._settings, self._rollouts
+        loss = ALGORITHMS[settings.algorithm].loss
+        tokens = sum(len(rollout.answer.ids) for rollout in rollouts)
+        extent = Extent(len(rollouts), tokens, settings.max_new_tokens)
+        clip = Clip(settings.clip.low, settings.clip.high)
+        total = penalty = 0.0
+        for scoring in scoring_batches(self._processor, rollouts, settings.rows, self._model.device):
+            log_probs, mask = self._log_probs(self._model, scoring), scoring.mask()
+            old = sampled_log_probs(rollouts, scoring) if settings.uses > 1 else None
+            value = loss(log_probs, mask, self._advantages[scoring.indices], extent, old, clip)
+            if self._reference is not None:
+                divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
+                value = value + settings.kl * divergence
+                penalty += float(divergence.detach())
+            value.backward()
+            total += float(value.detach())
+        return {"loss": total} if self._reference is None else {"loss": total, "kl": penalty}
+
+    def _log_probs(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
+        """Of the sampled tokens, at the temperature of the sampling, `[rows, longest]`."""
+        with precision(self._settings.optimisation, model.device):
+            answers = fan.forward(model, scoring.batch).answers
+            logits = model.lm_head(answers).float() / self._settings.temperature
+        chosen = logits.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
+        return scoring.rows(chosen)
+
+
+class BestWeights:
+    """The weights with the highest score so far, in a file that outlives the process.
+
+    Measurements are the same on every run, so a run that continues from an earlier checkpoint meets its old scores
+    again and ends with the same choice. Of equal scores the first is kept: it has drifted least.
+    """
+
+    def __init__(self, path: Path, model: PreTrainedModel) -> None:
+        self._path = path
+        self._model = model
+
+    def offer(self, step: int, score: float) -> None:
+        """Keep the model's weights if they score higher than those kept."""
+        from safetensors.torch import save_file
+
+        if self._path.is_file() and score <= self._record()[1]:
+            return
+        weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
+        partial = self._path.with_suffix(".partial")
+        save_file(weights, partial, {"step": str(step), "score": repr(score)})
+        os.replace(partial, self._path)
+
+    def restore(self) -> int:
+        """Load the weights kept into the model; returns their step."""
+        import torch
+        from safetensors.torch import load_file
+
+        weights = load_file(self._path)
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                parameter.copy_(weights[name])
+        return self._record()[0]
+
+    def _record(self) -> tuple[int, float]:
+        from safetensors import safe_open
+
+        with safe_open(self._path, "pt") as file:
+            record = file.metadata()
+        return int(record["step"]), float(record["score"])
+
+
+def screens_a_step(screens: Sequence[Screen], questions: int) -> int:
+    """How many screens hold about `questions` questions, by the average of all screens."""
+    return max(1, round(questions * len(screens) / sum(len(screen.samples) for screen in screens)))
+
+
+def put_aside(screens: Sequence[Screen], share: float, rng: random.Random) -> tuple[list[Screen], list[Sample]]:
+    """Take a share of the groups out of the training screens: what remains, and the samples taken out."""
+    groups = sorted({sample.group for screen in screens for sample in screen.samples})
+    aside = set(rng.sample(groups, int(len(groups) * share)))
+    remaining = []
+    taken: list[Sample] = []
+    for screen in screens:
+        kept = tuple(sample for sample in screen.samples if sample.group not in aside)
+        taken += [sample for sample in screen.samples if sample.group in aside]
+        if kept:
+            remaining.append(replace(screen, samples=kept))
+    return remaining, taken
+
+
+def thin(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """About `most` samples, whole groups, spread evenly over all of them; all where there are fewer."""
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.group, []).append(sample)
+    share = min(1.0, most / max(1, len(samples)))
+    members = list(groups.values())
+    return [
+        sample
+        for index, group in enumerate(members)
+        if int((index + 1) * share) > int(index * share)
+        for sample in group
+    ]
+
+
+def accuracy(matches: Sequence[Match]) -> float:
+    """Share of correct steps."""
+    return sum(match.correct for match in matches) / len(matches)
+
+
+def report(
+    stage: Stage[Parameters], samples: Sequence[Sample], before: Sequence[Match], after: Sequence[Match]
+) -> None:
+    """Held-out step accuracy of the mid-trained model and of this one: overall and by kind."""
+    if not samples:
+        stage.log("no held-out sample of this domain: nothing measured")
+        return
+    kinds = sorted({sample.kind for sample in samples})
+    rows: list[list[object]] = []
+    for kind in [None, *kinds]:
+        chosen = [index for index, sample in enumerate(samples) if kind in (None, sample.kind)]
+        clusters = [samples[index].group for index in chosen]
+        old, new = ([matches[index].correct for index in chosen] for matches in (before, after))
+        gain = paired_bootstrap(old, new, stage.seed, clusters)
+        rows.append(
+            [kind or "all", len(chosen), str(proportion(old, clusters)), str(proportion(new, clusters)), str(gain)]
+        )
+    stage.table("heldout", ["kind", "questions", "mid-trained", "after RL", "gain"], rows)
+    stage.summary(
+        heldout_questions=len(samples), heldout_accuracy_before=accuracy(before), heldout_accuracy=accuracy(after)
+    )
