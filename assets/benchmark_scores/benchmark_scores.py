@@ -12,7 +12,8 @@ Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,12 +89,11 @@ def run(stage: Stage[Parameters]) -> None:
     agent = stage.section("agent", AgentParameters)
     checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
     samples = {domain: _held_out_samples(stage, domain) for domain in MAIN_METRIC}
-    cases: dict[str, list[Case]] = {}
     with open_venues(_held_out_tasks(stage), agent.screen, stage.parameters.sessions) as venues:
-        cases[CHANCE] = _kept(stage, CHANCE) or _ask_chance(stage, agent, samples, venues)
+        cases = {CHANCE: _remember(stage, CHANCE, partial(_ask_chance, stage, agent, samples, venues))}
         for checkpoint in stage.progress(checkpoints, "checkpoints"):
-            cases[checkpoint.name] = _kept(stage, checkpoint.name) or _ask(stage, agent, checkpoint, samples, venues)
-            _keep(stage, checkpoint.name, cases[checkpoint.name])
+            ask = partial(_ask, stage, agent, checkpoint, samples, venues)
+            cases[checkpoint.name] = _remember(stage, checkpoint.name, ask)
 
     scores = [_random_point(stage, samples["grounding"]), *score_cases(CHANCE, "", cases[CHANCE])]
     for checkpoint in checkpoints:
@@ -183,16 +183,14 @@ def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:
     return Score(CHANCE, "", "grounding_screens", "grounding", MAIN_METRIC["grounding"], result)
 
 
-def _kept(stage: Stage[Parameters], name: str) -> list[Case] | None:
-    """What a killed run of this stage has already learned of a checkpoint."""
+def _remember(stage: Stage[Parameters], name: str, ask: Callable[[], list[Case]]) -> list[Case]:
+    """The answers of one checkpoint; what a killed run of this stage has asked is not asked again."""
     path = stage.work / f"{name}.parquet"
-    return read_cases(path).get(name) if path.is_file() else None
-
-
-def _keep(stage: Stage[Parameters], name: str, cases: Sequence[Case]) -> None:
-    partial = stage.work / f"{name}.parquet.partial"
-    write_cases(partial, {name: cases})
-    partial.rename(partial.with_suffix(""))
+    if not path.is_file():
+        unfinished = path.with_suffix(".partial")
+        write_cases(unfinished, {name: ask()})
+        unfinished.rename(path)
+    return read_cases(path).get(name, [])
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------
