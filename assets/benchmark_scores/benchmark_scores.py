@@ -27,6 +27,7 @@ from assets.benchmark_scores.cases import (
     MAIN_METRIC,
     Case,
     choose_samples,
+    episode_cases,
     is_refusal,
     read_cases,
     sample_cases,
@@ -73,6 +74,7 @@ class Parameters(StageParameters):
         sessions: live sessions of a suite at once.
         max_steps: most steps of an episode.
         max_new_tokens: where an answer that doesn't end is cut.
+        threads: of torch.
         resamples: of every bootstrap.
     """
 
@@ -81,11 +83,15 @@ class Parameters(StageParameters):
     sessions: PositiveInt
     max_steps: PositiveInt
     max_new_tokens: PositiveInt
+    threads: PositiveInt
     resamples: PositiveInt
 
 
 def run(stage: Stage[Parameters]) -> None:
     """Ask every checkpoint, score, compare, write."""
+    import torch
+
+    torch.set_num_threads(stage.parameters.threads)
     agent = stage.section("agent", AgentParameters)
     checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
     samples = {domain: _held_out_samples(stage, domain) for domain in MAIN_METRIC}
@@ -167,7 +173,7 @@ def _ask_chance(
 
 
 def _play(policy: Policy, venues: Sequence[Venue], max_steps: int) -> list[Case]:
-    return [case for venue in venues for case in venue.play(policy, max_steps)]
+    return [case for venue in venues for case in episode_cases(venue.play(policy, max_steps), venue.domain)]
 
 
 def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.agent.actions import DOMAIN_OF_PLATFORM
-from assets.benchmark_scores.cases import Case, episode_cases
 from assets.environments.session import Session, open_session, rollout_batch
 from assets.environments.task import TaskContract, from_row
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import random
 
     from assets.agent.observation import Policy
+    from assets.environments.trajectory import Episode
 
 MINIWOB = "miniwob"
 """The suite of tasks whose app is a MiniWoB++ page; their app ids start with it."""
@@ -30,9 +30,9 @@ class Venue:
     sessions: tuple[Session, ...]
     tasks: tuple[TaskContract, ...]
 
-    def play(self, policy: Policy, max_steps: int) -> list[Case]:
-        """Every task once, as many at a time as there are sessions."""
-        return episode_cases(rollout_batch(self.sessions, self.tasks, policy, max_steps), self.domain)
+    def play(self, policy: Policy, max_steps: int) -> list[Episode]:
+        """Every task once, as many at a time as there are sessions; in the order of the tasks."""
+        return rollout_batch(self.sessions, self.tasks, policy, max_steps)
 
 
 @contextmanager

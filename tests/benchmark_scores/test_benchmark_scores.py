@@ -24,6 +24,7 @@ benchmark_scores:
   sessions: 1
   max_steps: 2
   max_new_tokens: 12
+  threads: 1
   resamples: 200
 """
 
