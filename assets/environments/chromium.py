@@ -183,6 +183,15 @@ class Chromium:
                 reason = f"no answer for {self.timeout:g} s"
             raise InfrastructureError(f"Chromium failed to {what}: {reason}") from error
 
+    def allows(self, url: str) -> bool:
+        """Whether pages may reach an address."""
+        return urlsplit(url).scheme in _LOCAL_SCHEMES or _origin(url) in self.allow
+
+    def refuse(self, url: str) -> None:
+        """Log that an address was asked for and is not allowed."""
+        self.refused.append(url)
+        log.warning("refused: %s", url)
+
     def kill(self) -> None:
         """End the process at once, whatever it is doing. The next page starts a new one."""
         for pid in _processes_with(self._token):
@@ -224,22 +233,18 @@ class Chromium:
 
     def _decide(self, route: Route) -> None:
         url = route.request.url
-        if urlsplit(url).scheme in _LOCAL_SCHEMES or _origin(url) in self.allow:
+        if self.allows(url):
             route.continue_()
         else:
-            self._refuse(url)
+            self.refuse(url)
             route.abort("blockedbyclient")
 
     def _decide_socket(self, socket: WebSocketRoute) -> None:
         if _origin(socket.url) in self.allow:
             socket.connect_to_server()
         else:
-            self._refuse(socket.url)
+            self.refuse(socket.url)
             socket.close(code=1008, reason="not on the allow list")
-
-    def _refuse(self, url: str) -> None:
-        self.refused.append(url)
-        log.warning("refused: %s", url)
 
 
 _REMOTE = re.compile(r"^(?!file:|data:|about:|blob:)")

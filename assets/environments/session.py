@@ -59,7 +59,7 @@ class Session(Protocol):
         """Carry out one action; its effect is complete when this returns.
 
         Raises:
-            ActionError: the platform has no such action.
+            ActionError: the platform has no such action, or it names something that does not exist.
         """
         ...
 
@@ -293,6 +293,12 @@ class _Player:
                 if action.name in ENDING:
                     self.ended = True
                     break
+        except ActionError as problem:
+            error = str(problem)
+        except InfrastructureError:
+            self._broke()
+            return
+        try:
             after = self.session.digest()
             self.ended = self.ended or self.session.over
         except InfrastructureError:

@@ -1,0 +1,193 @@
+"""A session's page in Chromium: screenshots, real input, recovery after a crash. Phone, web and MiniWoB++ share it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from assets.agent.actions import ACTIONS, REFUSAL, Action, ActionError, Point, to_pixel
+from assets.environments.chromium import Chromium, screenshot
+from assets.environments.session import Element, digest
+from assets.environments.task import TaskContract
+from assets.environments.trajectory import Screenshot
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+RUNTIME = Path(__file__).parent / "runtime"
+
+_KEYS = {
+    "ctrl": "Control", "control": "Control", "alt": "Alt", "shift": "Shift", "meta": "Meta", "cmd": "Meta",
+    "win": "Meta", "super": "Meta", "enter": "Enter", "return": "Enter", "esc": "Escape", "escape": "Escape",
+    "tab": "Tab", "space": "Space", "backspace": "Backspace", "delete": "Delete", "del": "Delete", "insert": "Insert",
+    "home": "Home", "end": "End", "pageup": "PageUp", "pagedown": "PageDown", "up": "ArrowUp", "down": "ArrowDown",
+    "left": "ArrowLeft", "right": "ArrowRight",
+    **{f"f{number}": f"F{number}" for number in range(1, 13)},
+}  # fmt: skip
+
+
+class PageSession:
+    """What sessions on a page have in common. Subclasses load their page in `_load` and add their own actions.
+
+    Args:
+        size: width and height of the page, in pixels.
+        browser: the Chromium to open the page in; without it the session starts and closes its own.
+        wait_seconds: how long a Wait lasts.
+        hold_seconds: how long a LongPress lasts.
+    """
+
+    platform = "web"
+    touch = False
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        browser: Chromium | None = None,
+        wait_seconds: float = 0.0,
+        hold_seconds: float = 0.6,
+    ) -> None:
+        self.size = size
+        self.browser = browser if browser is not None else Chromium()
+        self.wait_seconds = wait_seconds
+        self.hold_seconds = hold_seconds
+        self._owns_browser = browser is None
+        self._page: Page | None = None
+        self._note: str | None = None
+
+    def reset(self, task: TaskContract) -> None:
+        """Bring the page into the task's initial state, on a new page if the old one broke."""
+        if self._page is not None and (self._page.is_closed() or not self.browser.alive):
+            self._page = None
+        if self._page is None:
+            self._page = self.browser.new_page(*self.size, touch=self.touch)
+            # A page that crashed stays open but answers nothing.
+            self._page.on("crash", lambda page: page.close())
+        with self.browser.guard(f"reset {task.app}"):
+            self._note = None
+            self.page.mouse.move(0, 0)
+            self._begin(task)
+
+    def observe(self) -> Screenshot:
+        """What the page shows."""
+        with self.browser.guard("take a screenshot"):
+            return Screenshot(screenshot(self.page), *self.size)
+
+    def act(self, action: Action) -> None:
+        """Carry out one action through the browser's real mouse and keyboard.
+
+        Raises:
+            ActionError: the platform has no such action, or a key has no such name.
+        """
+        if action.name not in ACTIONS or self.platform not in ACTIONS[action.name].platforms:
+            raise ActionError(f"{action.name} does not exist on {self.platform}", 0)
+        if action.point == REFUSAL:
+            return
+        with self.browser.guard(f"carry out {action.name}"):
+            self._perform(action)
+
+    def state(self) -> dict[str, Any]:
+        """The whole programmatic state."""
+        with self.browser.guard("read the state"):
+            return self._state()
+
+    def digest(self) -> str:
+        """A short hash of the state."""
+        return digest(self.state())
+
+    def elements(self) -> list[Element]:
+        """Everything that can be acted on, in document order; `visible` is the nine-point hit test."""
+        with self.browser.guard("measure the page"):
+            return [
+                Element(label, kind, (box[0], box[1], box[2], box[3]), identity, visible)
+                for label, kind, box, identity, visible in self._elements()
+            ]
+
+    def note(self) -> str | None:
+        """What the last action gave back as text, once."""
+        note, self._note = self._note, None
+        return note
+
+    @property
+    def over(self) -> bool:
+        """Whether the page itself has ended the episode."""
+        return False
+
+    def close(self) -> None:
+        """Close the page, and the browser if it is the session's own."""
+        from playwright.sync_api import Error
+
+        if self._page is not None:
+            try:
+                self._page.context.close()
+            except Error:
+                self.browser.kill()
+            self._page = None
+        if self._owns_browser:
+            self.browser.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # --- for subclasses ----------------------------------------------------------------------------------------------
+
+    @property
+    def page(self) -> Page:
+        """The open page."""
+        assert self._page is not None, "reset the session first"
+        return self._page
+
+    def _begin(self, task: TaskContract) -> None:
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _elements(self) -> list[Any]:
+        """[label, kind, [x0, y0, x1, y1], id, visible] of each element; by default what the DOM's semantics say."""
+        elements: list[Any] = self.page.evaluate(_DOM_ELEMENTS)
+        return elements
+
+    def _perform(self, action: Action) -> None:
+        mouse, keyboard = self.page.mouse, self.page.keyboard
+        match action.name:
+            case "Click":
+                mouse.click(*self._pixel(action.point))
+            case "DoubleClick":
+                mouse.dblclick(*self._pixel(action.point))
+            case "LongPress":
+                mouse.click(*self._pixel(action.point), delay=self.hold_seconds * 1000)
+            case "Drag" | "Swipe":
+                mouse.move(*self._pixel(action.point))
+                mouse.down()
+                mouse.move(*self._pixel(action.end), steps=4)
+                mouse.up()
+            case "Type":
+                keyboard.type(action.content or "")
+            case "Hotkey":
+                keyboard.press("+".join(_key(name) for name in action.keys))
+            case "PressEnter":
+                keyboard.press("Enter")
+            case "Wait":
+                self.page.wait_for_timeout(self.wait_seconds * 1000)
+            case "CallUser" | "Finished":
+                pass
+            case _:
+                raise ActionError(f"{action.name} is not available here", 0)
+
+    def _pixel(self, point: Point | None) -> tuple[float, float]:
+        assert point is not None
+        return to_pixel(point, *self.size)
+
+
+def _key(name: str) -> str:
+    if name in _KEYS:
+        return _KEYS[name]
+    if len(name) == 1 and name.isascii() and name.isprintable():
+        return name
+    raise ActionError(f"no key '{name}'", 0)
+
+
+_DOM_ELEMENTS = (RUNTIME / "elements.js").read_text(encoding="utf-8")
