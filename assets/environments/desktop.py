@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Colour = tuple[int, int, int]
 
+LIST_ROWS = 5
+"""Rows of a list that a small screen shows without scrolling."""
+
 
 # --- applications ----------------------------------------------------------------------------------------------------
 
@@ -102,11 +105,12 @@ class DesktopApp(_Model):
     def initial_state(self) -> dict[str, Any]:
         """What a task may set: per window the controls that are shown and their order, toggles that are on, the text.
 
-        `{"windows": {name: {"order": [control ids], "on": [control ids]}}, "text": str}`
+        `{"windows": {name: {"order": [control ids], "on": [control ids]}}, "text": str}`. A list shows its first
+        `LIST_ROWS` rows unless a task says otherwise.
         """
         windows = {
             name: {
-                "order": [control.id for control in window.controls],
+                "order": [control.id for control in window.controls[: LIST_ROWS if window.kind == "list" else None]],
                 "on": [control.id for control in window.controls if control.on],
             }
             for name, window in self.windows.items()
@@ -566,7 +570,7 @@ class DesktopSession:
     """One desktop with one application at a time; see `Session` for the protocol.
 
     The state is `{"open": top window or "", "closed": {window: {"exit": code or None, control: value, "row": id}},
-    "text": content of the file, "answer": content of Finished}`.
+    "text": content of the file, "answer": content of Finished or None}`.
 
     Raises:
         MissingProgramError: Xvfb, openbox, yad or mousepad is not installed.
@@ -582,7 +586,7 @@ class DesktopSession:
         self.width, self.height = size
         self.timeout = timeout
         self._runs = 0
-        self._answer = ""
+        self._answer: str | None = None
         self._last: tuple[bytes, int] | None = None
         self._task: TaskContract | None = None
         self._done: list[Action] = []
@@ -602,7 +606,7 @@ class DesktopSession:
             self._screen = None
         if self._screen is None:
             self._screen = _Display(self.width, self.height, self._folder, self._environment())
-        self._task, self._done, self._answer, self._last = task, [], "", None
+        self._task, self._done, self._answer, self._last = task, [], None, None
         deadline = time.monotonic() + self.timeout
         while self._screen.windows():
             if time.monotonic() > deadline:
@@ -633,7 +637,7 @@ class DesktopSession:
             ActionError: a desktop has no such action.
         """
         if action.name == "Finished":
-            self._answer = action.content or ""
+            self._answer = action.content or self._answer
         elif action.name != "CallUser":
             self._last = None
             self._perform(action)

@@ -1,0 +1,58 @@
+"""How the small profiles ask: a handful of words around words of the interface, in English and Chinese.
+
+An instruction names the path. Its k-th named thing is what the k-th click acts on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TEMPLATE_WORDS: dict[str, tuple[str, ...]] = {
+    "en": ("Open", "Press", "Type", "Read", "in", "then", "done"),
+    "zh": ("打开", "按", "输入", "读出", "在", "，", "然后", "完成"),
+}
+"""Every word of an instruction or a thought that is not read off the screen."""
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One thing to do: `open` or `press` something, `type` a word (into something), or `read` something out."""
+
+    verb: str
+    words: tuple[str, ...]
+
+
+def instruction(clauses: Sequence[Clause], locale: str) -> str:
+    """The task in words: `Open Settings then Mute`, `打开设置，然后静音`.
+
+    A verb is said once for clauses in a row that share it, and `open` covers the presses after it.
+    """
+    parts: list[str] = []
+    last = ""
+    for clause in clauses:
+        silent = clause.verb == "press" and last in ("open", "press", "type")
+        parts.append(_clause(clause, locale, silent))
+        last = clause.verb
+    return (" then " if locale == "en" else "，然后").join(parts)
+
+
+def _clause(clause: Clause, locale: str, silent: bool) -> str:
+    first = clause.words[0]
+    if silent:
+        return first
+    if locale == "en":
+        verb = {"open": "Open", "press": "Press", "type": "Type", "read": "Read"}[clause.verb]
+        return f"{verb} {first} in {clause.words[1]}" if len(clause.words) > 1 else f"{verb} {first}"
+    verb = {"open": "打开", "press": "按", "type": "输入", "read": "读出"}[clause.verb]
+    return f"在{clause.words[1]}{verb}{first}" if len(clause.words) > 1 else f"{verb}{first}"
+
+
+def thought_of_typing(word: str, locale: str) -> str:
+    """The thought before typing: `Type Ticket`."""
+    return _clause(Clause("type", (word,)), locale, silent=False)
+
+
+def thought_of_end(locale: str) -> str:
+    """The thought before the last action."""
+    return "done" if locale == "en" else "完成"
