@@ -16,7 +16,9 @@ def main() -> int:
     arguments = parser.parse_args()
     pipes = open_pipes()
     try:
-        print(execute(arguments.stage, arguments.partition))
+        identity = execute(arguments.stage, arguments.partition)
+        if pipes is None:
+            print(identity)
     except HesperError as error:
         print(f"error: {error}", file=sys.stderr)
         if pipes is not None:

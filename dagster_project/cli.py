@@ -1,16 +1,24 @@
-"""hesper: run the lineage, and ask what is in it."""
+"""hesper: run the lineage, see what is there, find out where it came from."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assets.errors import HesperError, ParameterError
+from assets.errors import HesperError, ParameterError, StorageError, TrackingError
+
+if TYPE_CHECKING:
+    from dagster_project.history import Ancestry
+    from dagster_project.launch import Outcome
+    from dagster_project.materialise import Project
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode=None
@@ -18,41 +26,335 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Entry point: a `HesperError` is one message and its exit code, not a traceback."""
+    """Entry point: what goes wrong in a foreseen way is one message and an exit code, not a traceback."""
     try:
         app()
     except HesperError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _fail(error)
+    except Exception as error:
+        foreseen = _foreseen(error)
+        if foreseen is None:
+            raise
+        _fail(foreseen)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
 
 
 @app.command()
 def run(
-    stages: Annotated[list[str] | None, typer.Argument(help="stages, or stage@partition; default: all")] = None,
-    only: Annotated[bool, typer.Option("--only", help="just these, not what they are made from")] = False,
+    stages: Annotated[list[str] | None, typer.Argument(help="STAGE or STAGE@PARTITION; default: the lineage")] = None,
+    profile: Annotated[str | None, typer.Option(help="first put infra/profiles/NAME.yaml in params.yaml's place")] = None,
+    only: Annotated[bool, typer.Option("--only", help="just these stages, not what they are made from")] = False,
 ) -> None:
-    """Bring assets, and everything they are made from, up to date."""
+    """Bring assets, and everything they are made from, up to date. What is unchanged is not run again."""
     begun = time.monotonic()
     root = _root()
-    from dagster_project import launch
-    from dagster_project.definitions import defs, project
+    if profile is not None:
+        use_profile(root, profile)
+    _check_disk(root)
+    project = _project(root)
+    addresses = _select(project, stages or [], only)
 
+    from dagster_project import launch, tracking
+    from dagster_project.automation import Automation
+    from dagster_project.materialise import check_parameters
+    from dagster_project.workers import Worker
+
+    check_parameters(project, {"worker": Worker, "automation": Automation})
     instance = launch.open_instance(root)
+    if project.tracked:
+        tracking.prepare(root)
     launch.end_dead_runs(instance)
-    addresses = stages or [s.name for s in project.lineage.stages]
-    outcomes = launch.materialise_lineage(defs, project.lineage, instance, addresses, lambda o: print(o, flush=True))
-    print(time.monotonic()-begun)
-    for outcome in outcomes:
-        if outcome.state == "failed":
-            sys.exit(outcome.exit_code)
+    from dagster_project.definitions import defs
+
+    outcomes = launch.materialise_lineage(defs, project.lineage, instance, addresses, _print_outcome, _print_start)
+    _print_table(project, outcomes, time.monotonic() - begun)
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    if failed:
+        for outcome in failed:
+            print(f"error: {outcome.address}: {outcome.message}", file=sys.stderr)
+        sys.exit(failed[0].exit_code)
+
+
+@app.command()
+def status(
+    asset: Annotated[str | None, typer.Argument(help="one asset; default: all")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs: a list of objects")] = False,
+) -> None:
+    """Each asset's state, its three ids (DVC, Dagster, MLflow: one string) and its metrics."""
+    root = _root()
+    project = _project(root)
+    from dagster_project import history, launch
+
+    names = [asset] if asset else [stage.name for stage in project.lineage.stages]
+    _select(project, names, only=True)
+    partition = asset.partition("@")[2] if asset else ""
+    found = history.status(project, launch.open_instance(root), [name.partition("@")[0] for name in names])
+    found = [item for item in found if not partition or item.partition == partition]
+    if as_json:
+        print(json.dumps([item.as_json() for item in found], indent=1))
+        return
+    from rich.table import Table
+
+    table = Table("asset", "state", "id", "made from", "metrics")
+    for item in found:
+        same = item.dvc_id == item.data_version == item.dataset_digest
+        ids = item.dvc_id or ""
+        if not same:
+            ids = f"DVC {item.dvc_id}\nDagster {item.data_version}\nMLflow {item.dataset_digest}"
+        metrics = "\n".join(f"{key} {value:g}" for key, value in (item.metrics if asset else {}).items())
+        if not asset:
+            metrics = f"{len(item.metrics)}" if item.metrics else ""
+        table.add_row(item.address, item.state, ids, item.why, metrics)
+    _console().print(table)
+
+
+@app.command()
+def trace(
+    what: Annotated[str, typer.Argument(metavar="ID|ASSET|MLFLOW_RUN", help="an id may be shortened")],
+) -> None:
+    """Print what a version was made from, and what was made from it."""
+    from rich.tree import Tree
+
+    project = _project(_root())
+    from dagster_project import history
+
+    ancestry = history.read_ancestry(project)
+    identity = history.resolve(project, ancestry, what)
+    above = Tree(f"{_label(ancestry, identity)}\n  is made from")
+    _grow(above, identity, ancestry, lambda node: ancestry.parents.get(node, []), set())
+    below = Tree("and was used for")
+    _grow(below, identity, ancestry, ancestry.children, set())
+    console = _console()
+    console.print(above)
+    console.print(below if below.children else "and nothing was made of it")
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(metavar="ID|ASSET", help="a version that dvc.lock records")],
+) -> None:
+    """Run the stage that made a version again, in a folder of its own, and compare the bytes."""
+    project = _project(_root())
+    from dagster_project import history
+
+    done = history.reproduce(project, history.resolve(project, history.read_ancestry(project), what))
+    print(f"{done.address}: recorded {done.recorded}, made again {done.made}: {'same' if done.same else 'DIFFERENT'}")
+    if not done.same:
+        print(f"both are kept: compare with {done.folder}", file=sys.stderr)
+        sys.exit(1)
+    shutil.rmtree(done.folder)
+
+
+@app.command()
+def profile(
+    name: Annotated[str | None, typer.Argument(help="a file of infra/profiles, without .yaml")] = None,
+    restore: Annotated[bool, typer.Option("--restore", help="put the params.yaml back that was there before")] = False,
+) -> None:
+    """Put another profile in the place of params.yaml, the file every run reads; the old one is kept.
+
+    A profile is a whole params.yaml, so that what made a version is in one file that Git and DVC see.
+    """
+    root = _root()
+    if restore:
+        backup = root / ".hesper" / "params.before.yaml"
+        if not backup.is_file():
+            raise ParameterError("no profile was put in the place of params.yaml, so there is nothing to restore")
+        os.replace(backup, root / "params.yaml")
+        print("params.yaml is what it was before")
+        return
+    if name is None:
+        print("\n".join(_profiles(root)))
+        return
+    use_profile(root, name)
+
+
+@app.command()
+def ui(
+    dagster_port: Annotated[int, typer.Option(help="0: a free one")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(help="0: a free one")] = 5000,
+) -> None:
+    """Start the Dagster and MLflow web pages on this machine, print their addresses, and end them with Ctrl-C."""
+    root = _root()
+    _check_disk(root)
+    from dagster_project.web import serve
+
+    serve(root, dagster_port, mlflow_port)
+
+
+# --- profiles --------------------------------------------------------------------------------------------------------
+
+
+def use_profile(root: Path, name: str) -> None:
+    """Put infra/profiles/NAME.yaml in the place of params.yaml, keeping the old file in .hesper.
+
+    Raises:
+        ParameterError: there is no such profile.
+    """
+    source, target = root / "infra" / "profiles" / f"{name}.yaml", root / "params.yaml"
+    if not source.is_file():
+        raise ParameterError(f"no profile '{name}' in infra/profiles; there are: {', '.join(_profiles(root))}")
+    if target.is_file() and target.read_bytes() == source.read_bytes():
+        print(f"params.yaml is the profile '{name}' already")
+        return
+    backup = root / ".hesper" / "params.before.yaml"
+    backup.parent.mkdir(exist_ok=True)
+    if target.is_file():
+        shutil.copyfile(target, backup)
+    shutil.copyfile(source, target.with_name("params.yaml.partial"))
+    os.replace(target.with_name("params.yaml.partial"), target)
+    print(f"params.yaml is now the profile '{name}'; `hesper profile --restore` brings back what it was")
+
+
+def _profiles(root: Path) -> list[str]:
+    return sorted(path.stem for path in (root / "infra" / "profiles").glob("*.yaml"))
+
+
+# --- inside ----------------------------------------------------------------------------------------------------------
 
 
 def _root() -> Path:
+    """The project, made known to everything this process loads and starts."""
+    import warnings
+
     from assets.stage import project_root
 
+    warnings.filterwarnings("ignore", category=Warning, module="dagster")
     root = project_root(Path(os.environ["HESPER_ROOT"]) if "HESPER_ROOT" in os.environ else None)
     os.environ["HESPER_ROOT"] = str(root)
     return root
+
+
+def _project(root: Path) -> Project:
+    from dagster_project.materialise import Project
+
+    return Project.open(root)
+
+
+def _select(project: Project, names: Sequence[str], only: bool) -> list[str]:
+    """The addresses to materialise: those named and, unless `only`, all stages they are made from."""
+    import difflib
+
+    known = [stage.address(key) for stage in project.lineage.stages for key in stage.keys]
+    known += [stage.name for stage in project.lineage.stages]
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(dict.fromkeys(known))}"
+            raise ParameterError(f"no stage '{name}' in dvc.yaml; {hint}")
+    if not names:
+        return [stage.name for stage in project.lineage.stages]
+    if only:
+        return list(names)
+    named = {name.partition("@")[0] for name in names}
+    above = project.lineage.ancestors([name.partition("@")[0] for name in names]) - named
+    return [*above, *names]
+
+
+def _check_disk(root: Path) -> None:
+    """Say now, not in the middle of the night, that the disk takes no more."""
+    folder = root / ".hesper"
+    try:
+        folder.mkdir(exist_ok=True)
+        probe = folder / "probe.partial"
+        try:
+            with probe.open("wb") as stream:
+                stream.write(b"\0" * (1 << 20))
+                stream.flush()
+                os.fsync(stream.fileno())
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise _foreseen(error) or StorageError(f"{folder} can't be written: {error}") from error
+
+
+def _foreseen(error: BaseException) -> HesperError | None:
+    """What a failure of the disk or of a database means, wherever in the chain of causes it is."""
+    import errno
+    import sqlite3
+
+    cause: BaseException | None = error
+    while cause is not None:
+        text = str(cause)
+        if isinstance(cause, HesperError):
+            return cause
+        if isinstance(cause, OSError):
+            if cause.errno in (errno.ENOSPC, errno.EDQUOT):
+                return StorageError(f"the disk is full ({cause.filename or cause})")
+            if cause.errno == errno.EROFS:
+                return StorageError(f"the disk is read-only ({cause.filename or cause})")
+            if isinstance(cause, PermissionError):
+                return StorageError(f"no permission to write {cause.filename or cause}")
+        if isinstance(cause, sqlite3.Error):
+            if "full" in text:
+                return StorageError("the disk is full (a database could not grow)")
+            if "readonly" in text or "unable to open" in text:
+                return StorageError(f"a database can't be written: {text}")
+            if "locked" in text:
+                return TrackingError(f"a database is locked by another program: {text}")
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _fail(error: HesperError) -> None:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+
+
+def _print_start(address: str) -> None:
+    if sys.stderr.isatty():
+        print(f"{address} ...", file=sys.stderr, end="\r", flush=True)
+
+
+def _print_outcome(outcome: Outcome) -> None:
+    print(f"{outcome.address:<32} {outcome.state:<7} {outcome.seconds:8.1f} s", flush=True)
+
+
+def _print_table(project: Project, outcomes: Sequence[Outcome], total: float) -> None:
+    from rich.markdown import Markdown
+    from rich.table import Table
+
+    console = _console()
+    table = Table("asset", "", "seconds", "of which the stage's own", "id")
+    for outcome in outcomes:
+        if outcome.state == "failed":
+            table.add_row(outcome.address, "FAILED", "", "", "")
+            continue
+        identity = project.versions.output(outcome.address).id or ""
+        work = f"{outcome.work_seconds:.1f}" if outcome.work_seconds else ""
+        table.add_row(outcome.address, outcome.state, f"{outcome.seconds:.1f}", work, identity)
+    console.print(table)
+    for stage in project.lineage.stages:
+        gains = project.root / next(iter(stage.output.values())) / "gains.md"
+        if gains.is_file():
+            console.print(Markdown(gains.read_text(encoding="utf-8")))
+    work = sum(outcome.work_seconds for outcome in outcomes)
+    line = f"total {total:.1f} s; the stages' own work {work:.1f} s"
+    if work:
+        line += f"; orchestration {total - work:.1f} s, {100 * (total - work) / total:.1f} % of the total"
+    print(line)
+
+
+def _label(ancestry: Ancestry, identity: str) -> str:
+    runs = ancestry.runs.get(identity, [])
+    mark = "" if identity in ancestry.current or not ancestry.parents.get(identity) else "  (not the current version)"
+    return f"{ancestry.name[identity]}  {identity}{f'  MLflow run {runs[-1]}' if runs else ''}{mark}"
+
+
+def _grow(tree: Any, identity: str, ancestry: Ancestry, following: Any, seen: set[str]) -> None:
+    """Add a branch for each neighbour; what was shown once is not unfolded again."""
+    for other in following(identity):
+        branch = tree.add(_label(ancestry, other) + ("  (above)" if other in seen and following(other) else ""))
+        if other not in seen:
+            seen.add(other)
+            _grow(branch, other, ancestry, following, seen)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dagster import DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunS
 from assets.errors import StorageError
 from assets.reporting import process_mark
 from dagster_project.lineage import Lineage
+from dagster_project.materialise import STOP_TAG
 
 PROCESS_TAG = "hesper/process"
 """Names the process a run lives in, so that the next one can tell that it is gone."""
@@ -114,7 +115,7 @@ def materialise_lineage(
             partition_key=partition,
             raise_on_error=False,
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            tags={**(tags or {}), PROCESS_TAG: process_mark(os.getpid())},
+            tags={**(tags or {}), PROCESS_TAG: process_mark(os.getpid()), STOP_TAG: "true"},
         )
         if not result.success:
             if not any(outcome.state == "failed" for outcome in outcomes):
@@ -167,16 +168,11 @@ def _outcome(lineage: Lineage, event: DagsterEvent, partition: str | None) -> Ou
         data = event.step_failure_data
         failure = data.user_failure_data
         metadata = {key: value.value for key, value in failure.metadata.items()} if failure is not None else {}
-        if failure is not None and failure.description:
-            message = failure.description
-        else:
-            message = _root_cause(data.error)
-        if "dagster asset check" in message.lower() or data.error is not None and "AssetCheck" in str(data.error.cls_name):
-            return None  # the check itself was reported
-        return Outcome(
-            str(metadata.get("stage", event.step_key)), "failed", 0.0, message=message,
-            exit_code=int(metadata.get("exit_code", 1)),
-        )
+        if "not_started" in metadata or event.step_key not in {stage.name for stage in lineage.stages}:
+            return None  # a failed check has reported itself
+        message = str(failure.description) if failure is not None else _root_cause(data.error)
+        address = lineage.stage(event.step_key).address(partition)
+        return Outcome(address, "failed", 0.0, message=message, exit_code=int(metadata.get("exit_code", 1)))
     return None
 
 

@@ -30,6 +30,10 @@ PICTURES = 6
 """How many of an output's pictures its metadata shows."""
 
 
+STOP_TAG = "hesper/stop_at_first_failure"
+"""A run with this tag starts no further asset once one has failed; Dagster would go on with the independent ones."""
+
+
 @dataclass(frozen=True)
 class Project:
     """One checkout: where it is, its versions and its lineage."""
@@ -72,6 +76,8 @@ def materialise(
     """
     started = time.monotonic()
     address = stage.address(partition)
+    if STOP_TAG in context.run.tags and _failed_already(context):
+        raise dg.Failure("not started, since an asset before it failed", {"not_started": True}, allow_retries=False)
     try:
         if project.tracked:
             tracking.prepare(project.root)
@@ -229,6 +235,11 @@ def _merge(target: Any, values: Mapping[str, Any]) -> None:
 
 
 # --- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _failed_already(context: dg.AssetExecutionContext) -> bool:
+    failures = dg.DagsterEventType.STEP_FAILURE
+    return bool(context.instance.get_records_for_run(context.run.run_id, of_type=failures, limit=1).records)
 
 
 def _models(project: Project) -> dict[str, tracking.Made]:
