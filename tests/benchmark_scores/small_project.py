@@ -19,13 +19,13 @@ WORDS = ("Save", "Open", "Send", "Cancel")
 Box = tuple[int, int, int, int]
 
 
-def make_project(root: Path, params: str, models: Sequence[str]) -> Path:
+def make_project(root: Path, params: str, models: Sequence[str], side: int = SIDE) -> Path:
     """A project whose stages can run: dvc.yaml, source, parameters, and one untrained model a path."""
     shutil.copy(REPOSITORY / "dvc.yaml", root / "dvc.yaml")
     (root / "assets").symlink_to(REPOSITORY / "assets")
     (root / "params.yaml").write_text(
         "seed: 7\n"
-        f"agent: {{screen: [{SIDE}, {SIDE}], coordinate_digits: 3, system_prompt: brief, screenshots: 1}}\n" + params
+        f"agent: {{screen: [{side}, {side}], coordinate_digits: 3, system_prompt: brief, screenshots: 1}}\n" + params
     )
     for seed, path in enumerate(models):
         save_model(root / path, seed)
