@@ -38,6 +38,10 @@ class PageSession:
 
     platform = "web"
     touch = False
+    above = 0
+    """Pixels of the page above what the session shows."""
+    least = (0, 0)
+    """Smallest width and height of the page; the session shows what fits its size."""
 
     def __init__(
         self,
@@ -59,7 +63,8 @@ class PageSession:
         if self._page is not None and (self._page.is_closed() or not self.browser.alive):
             self._page = None
         if self._page is None:
-            self._page = self.browser.new_page(*self.size, touch=self.touch)
+            width, height = max(self.size[0], self.least[0]), max(self.size[1] + self.above, self.least[1])
+            self._page = self.browser.new_page(width, height, touch=self.touch)
             # A page that crashed stays open but answers nothing.
             self._page.on("crash", lambda page: page.close())
         with self.browser.guard(f"reset {task.app}"):
@@ -70,7 +75,9 @@ class PageSession:
     def observe(self) -> Screenshot:
         """What the page shows."""
         with self.browser.guard("take a screenshot"):
-            return Screenshot(screenshot(self.page), *self.size)
+            whole = self.page.viewport_size == {"width": self.size[0], "height": self.size[1]}
+            clip = None if whole else (0, self.above, *self.size)
+            return Screenshot(screenshot(self.page, clip), *self.size)
 
     def act(self, action: Action) -> None:
         """Carry out one action through the browser's real mouse and keyboard.
@@ -97,10 +104,12 @@ class PageSession:
     def elements(self) -> list[Element]:
         """Everything that can be acted on, in document order; `visible` is the nine-point hit test."""
         with self.browser.guard("measure the page"):
-            return [
-                Element(label, kind, (box[0], box[1], box[2], box[3]), identity, visible)
-                for label, kind, box, identity, visible in self._elements()
-            ]
+            found = []
+            for label, kind, (x0, y0, x1, y1), identity, visible in self._elements():
+                box = (x0, y0 - self.above, x1, y1 - self.above)
+                inside = box[0] >= 0 and box[1] >= 0 and box[2] <= self.size[0] and box[3] <= self.size[1]
+                found.append(Element(label, kind, box, identity, visible and inside))
+            return found
 
     def note(self) -> str | None:
         """What the last action gave back as text, once."""
@@ -154,11 +163,16 @@ class PageSession:
         mouse, keyboard = self.page.mouse, self.page.keyboard
         match action.name:
             case "Click":
-                mouse.click(*self._pixel(action.point))
+                self._click(*self._pixel(action.point))
             case "DoubleClick":
                 mouse.dblclick(*self._pixel(action.point))
             case "LongPress":
                 mouse.click(*self._pixel(action.point), delay=self.hold_seconds * 1000)
+            case "Swipe" if not self.touch:
+                # A page without touch scrolls by the wheel: a swipe moves what is under the finger.
+                (x0, y0), (x1, y1) = self._pixel(action.point), self._pixel(action.end)
+                mouse.move(x0, y0)
+                mouse.wheel(x0 - x1, y0 - y1)
             case "Drag" | "Swipe":
                 mouse.move(*self._pixel(action.point))
                 mouse.down()
@@ -170,6 +184,15 @@ class PageSession:
                 keyboard.press("+".join(_key(name) for name in action.keys))
             case "PressEnter":
                 keyboard.press("Enter")
+            case "Scroll":
+                dx, dy = _SCROLL[action.direction or "down"]
+                mouse.move(*self._pixel(action.point))
+                mouse.wheel(dx * self.size[0] / 2, dy * self.size[1] / 2)
+            case "Hover":
+                mouse.move(*self._pixel(action.point))
+            case "SelectOption":
+                if not self.page.evaluate(_CHOOSE, action.index):
+                    self._note = f"no option {action.index}: click a list that has one first"
             case "Wait":
                 self.page.wait_for_timeout(self.wait_seconds * 1000)
             case "CallUser" | "Finished":
@@ -177,9 +200,18 @@ class PageSession:
             case _:
                 raise ActionError(f"{action.name} is not available here", 0)
 
+    def _click(self, x: float, y: float) -> None:
+        """Click; a native `<select>` gives its options back as text instead of a pop-up that no screenshot shows."""
+        options = None if self.touch else self.page.evaluate(_LOOK_FOR_SELECT, [x, y])
+        if options is None:
+            self.page.mouse.click(x, y)
+        else:
+            self._note = "\n".join(f"{index}: {option}" for index, option in enumerate(options))
+
     def _pixel(self, point: Point | None) -> tuple[float, float]:
         assert point is not None
-        return to_pixel(point, *self.size)
+        x, y = to_pixel(point, *self.size)
+        return x, y + self.above
 
 
 def _key(name: str) -> str:
@@ -190,4 +222,19 @@ def _key(name: str) -> str:
     raise ActionError(f"no key '{name}'", 0)
 
 
+_SCROLL = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+"""Directions of a Scroll, each half a screen far."""
+
+_LOOK_FOR_SELECT = """([x, y]) => {
+  const found = document.elementFromPoint(x, y)?.closest("select") ?? null;
+  window.hesperSelect = found !== null && found.size <= 1 && !found.multiple ? found : null;
+  return window.hesperSelect === null ? null : [...found.options].map((option) => option.text);
+}"""
+_CHOOSE = """(index) => {
+  const list = window.hesperSelect ?? null;
+  if (list === null || index >= list.options.length) return false;
+  list.selectedIndex = index;
+  for (const name of ["input", "change"]) list.dispatchEvent(new Event(name, { bubbles: true }));
+  return true;
+}"""
 _DOM_ELEMENTS = (RUNTIME / "elements.js").read_text(encoding="utf-8")

@@ -1,0 +1,318 @@
+"""Oracles for MiniWoB++ pages: what somebody who knows the page does, as real actions with the boxes they aim at.
+
+An oracle is a generator of moves that looks at the page anew before each of them. Only pages on which it always earned
+its reward (a test holds it to that) are listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from assets.agent.actions import Action, from_pixel, render_response
+from assets.agent.observation import Box, Observation
+from assets.environments.miniwob import PREFIX, MiniwobSession
+from assets.environments.session import Element
+from assets.errors import InfrastructureError
+
+Move = tuple[Action, tuple[Box, ...]]
+"""An action and the boxes of its coordinates."""
+
+
+class MiniwobOracle:
+    """The oracle as a policy of one session. A new episode is one without a history."""
+
+    name = "oracle"
+
+    def __init__(self, session: MiniwobSession, digits: int = 0) -> None:
+        self._scene = Scene(session)
+        self._digits = digits
+        self._moves: Iterator[Move] = iter(())
+        self._targets: tuple[Box, ...] = ()
+
+    def respond(self, observations: Sequence[Observation]) -> list[str]:
+        """The next move; a name of what is acted on is its thought."""
+        (observation,) = observations
+        if not observation.history:
+            self._moves = ORACLES[self._scene.page](self._scene)
+        action, self._targets = next(self._moves, (Action("Finished", content=""), ()))
+        return [render_response(None, [action], self._digits)]
+
+    def targets(self) -> list[list[Box]]:
+        """The boxes of the last move."""
+        return [list(self._targets)]
+
+
+class Scene:
+    """What an oracle works with: the page's instruction, its elements and moves on them."""
+
+    def __init__(self, session: MiniwobSession) -> None:
+        self._session = session
+
+    @property
+    def page(self) -> str:
+        """The page's name."""
+        return str(self._session.state()["page"])
+
+    @property
+    def utterance(self) -> str:
+        """The page's instruction."""
+        return str(self._session.state()["utterance"])
+
+    def quoted(self) -> list[str]:
+        """The words in double quotes of the instruction."""
+        return re.findall(r'"([^"]*)"', self.utterance)
+
+    def all(self, label: str | None = None, kind: str = "", identity: str = "") -> list[Element]:
+        """Visible elements with this label, of a kind that holds `kind`, with this id."""
+        return [
+            element
+            for element in self._session.elements()
+            if element.visible
+            and (label is None or element.label == label)
+            and kind in element.kind
+            and (not identity or element.id == identity)
+        ]
+
+    def one(self, label: str | None = None, kind: str = "", identity: str = "") -> Element:
+        """The first such element.
+
+        Raises:
+            InfrastructureError: there is none: the page is not as it should be.
+        """
+        found = self.all(label, kind, identity)
+        if not found:
+            raise InfrastructureError(f"{PREFIX}{self.page}: no element {label!r} {kind} {identity}")
+        return found[0]
+
+    def text(self, css: str) -> str:
+        """The text of the first element that a CSS selector names."""
+        return str(self._session.page.locator(css).first.inner_text())
+
+    def box(self, css: str) -> Box:
+        """The box of the first element that a CSS selector names, on the session's screen."""
+        found = self._session.page.locator(css).first.bounding_box()
+        if found is None:
+            raise InfrastructureError(f"{PREFIX}{self.page}: nothing at {css}")
+        y = found["y"] - self._session.above
+        return (found["x"], y, found["x"] + found["width"], y + found["height"])
+
+    def click(self, target: Element | Box) -> Move:
+        """A click into the middle."""
+        box = target.box if isinstance(target, Element) else target
+        width, height = self._session.size
+        point = from_pixel((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, width, height)
+        return Action("Click", point=point), (box,)
+
+    def type(self, text: str) -> Move:
+        """Text into the focused field."""
+        return Action("Type", content=text), ()
+
+
+Oracle = Callable[[Scene], Iterator[Move]]
+
+
+def _click_only_button(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(kind="button"))
+
+
+def _click_named(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(scene.quoted()[0], "button"))
+
+
+def _click_word(scene: Scene) -> Iterator[Move]:
+    for word in re.findall(r"button ([A-Z]+)", scene.utterance):
+        yield scene.click(scene.one(word, "button"))
+
+
+def _click_link(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(scene.quoted()[0], "span"))
+
+
+def _close_dialog(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one("Close", "button"))
+
+
+def _click_in_dialog(scene: Scene) -> Iterator[Move]:
+    label = scene.quoted()[0]
+    yield scene.click(scene.one("Close" if label == "x" else label, "button"))
+
+
+def _focus(scene: Scene) -> Iterator[Move]:
+    ordinal = re.search(r"(\d)(st|nd|rd|th)", scene.utterance)
+    fields = scene.all(kind="input:text")
+    yield scene.click(fields[int(ordinal[1]) - 1 if ordinal else 0])
+
+
+def _click_tab(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(scene.utterance.removeprefix("Click on ").removesuffix("."), "presentation"))
+
+
+def _select_labels(scene: Scene) -> Iterator[Move]:
+    wanted = scene.utterance.removeprefix("Select ").removesuffix(" and click Submit.")
+    for label in [] if wanted == "nothing" else wanted.split(", "):
+        yield scene.click(scene.one(label, "label"))
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _enter_text(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(kind="input:text"))
+    yield scene.type(scene.quoted()[0])
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _enter_cased(scene: Scene) -> Iterator[Move]:
+    text = scene.quoted()[0]
+    yield scene.click(scene.one(kind="input:text"))
+    yield scene.type(text.upper() if "upper" in scene.utterance else text.lower())
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _enter_password(scene: Scene) -> Iterator[Move]:
+    password = scene.quoted()[0]
+    for field in ("password", "verify"):
+        yield scene.click(scene.one(identity=field))
+        yield scene.type(password)
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _login(scene: Scene) -> Iterator[Move]:
+    for field, text in zip(("username", "password"), scene.quoted(), strict=True):
+        yield scene.click(scene.one(identity=field))
+        yield scene.type(text)
+    yield scene.click(scene.one("Login", "button"))
+
+
+def _click_color(scene: Scene) -> Iterator[Move]:
+    color = re.findall(r"on the (.*) colored", scene.utterance)[0]
+    yield scene.click(scene.box(f'.color[data-color*="{color}"]'))
+
+
+def _click_widget(scene: Scene) -> Iterator[Move]:
+    kinds = {
+        "button": "button",
+        "checkbox": "input:checkbox",
+        "radio": "input:radio",
+        "text": "input:text",
+        "textarea": "textarea",
+    }
+    yield scene.click(scene.one(kind=kinds[scene.quoted()[0]]))
+
+
+def _expand(scene: Scene) -> Iterator[Move]:
+    yield scene.click(scene.one(kind="tab", identity="ui-id-1"))
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _grid(scene: Scene) -> Iterator[Move]:
+    coordinate = re.findall(r"\(.*\)", scene.utterance)[0]
+    yield scene.click(scene.box(f'circle[id="{coordinate}"]'))
+
+
+def _read_table(scene: Scene) -> Iterator[Move]:
+    name = re.findall(r"value of (.*) into", scene.utterance)[0]
+    cells = [element.label for element in scene.all(kind="td")]
+    yield scene.click(scene.one(kind="input:text"))
+    yield scene.type(cells[cells.index(name) + 1])
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _find_word(scene: Scene) -> Iterator[Move]:
+    ordinal = int(re.findall(r"the (\d+)", scene.utterance)[0])
+    words = re.findall(r"[A-Za-z]+", scene.text("#area p"))
+    yield scene.click(scene.one(kind="input:text"))
+    yield scene.type(words[ordinal - 1])
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _arithmetic(scene: Scene) -> Iterator[Move]:
+    left, sign, right = re.findall(r"(-?\d+)\s*([-+x×*])\s*(-?\d+)", scene.text("#math-problem"))[0]
+    a, b = int(left), int(right)
+    yield scene.click(scene.one(kind="input"))
+    yield scene.type(str({"+": a + b, "-": a - b}.get(sign, a * b)))
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _identify(scene: Scene) -> Iterator[Move]:
+    shape = scene.one(kind="", identity="0")
+    names = {"circle": "Circle", "rect": "Rectangle", "polygon": "Triangle"}
+    name = names.get(shape.kind, "Number" if shape.label.isdigit() else "Letter")
+    yield scene.click(scene.one(name, "button"))
+
+
+def _choose(scene: Scene) -> Iterator[Move]:
+    wanted = re.findall(r"Select (.*) from the list", scene.utterance)[0]
+    field = scene.one(kind="select")
+    yield scene.click(field)
+    yield Action("SelectOption", index=field.label.split("\n").index(wanted)), ()
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _spin(scene: Scene) -> Iterator[Move]:
+    value = re.findall(r"Select (-?\d+)", scene.utterance)[0]
+    yield Action("DoubleClick", point=scene.click(scene.box("#spinner"))[0].point), (scene.box("#spinner"),)
+    yield scene.type(value)
+    yield scene.click(scene.one("Submit", "button"))
+
+
+def _tabs_with_link(scene: Scene) -> Iterator[Move]:
+    word = scene.quoted()[0]
+    tabs = [element.label for element in scene.all(kind="presentation")]
+    for number, tab in enumerate(tabs):
+        if number > 0:
+            yield scene.click(scene.one(tab, "presentation"))
+        if scene.all(word, "span"):
+            yield scene.click(scene.one(word, "span"))
+
+
+def _click_tree(scene: Scene) -> Iterator[Move]:
+    word = scene.quoted()[0]
+    seen: set[str] = set()
+    while not scene.all(word, "span"):
+        closed = [element for element in scene.all(kind="span") if element.label and element.label not in seen]
+        folders = [element for element in closed if scene.all(element.label, "li") and element.label not in seen]
+        if not folders:
+            return
+        seen.add(folders[0].label)
+        yield scene.click((folders[0].box[0], folders[0].box[1], folders[0].box[0] + 24, folders[0].box[3]))
+    box = scene.one(word, "span").box
+    yield scene.click((box[0], box[1], box[0] + 24, box[3]))
+
+
+ORACLES: dict[str, Oracle] = {
+    "choose-list": _choose,
+    "click-button": _click_named,
+    "click-button-sequence": _click_word,
+    "click-checkboxes": _select_labels,
+    "click-checkboxes-large": _select_labels,
+    "click-checkboxes-transfer": _select_labels,
+    "click-collapsible": _expand,
+    "click-collapsible-nodelay": _expand,
+    "click-color": _click_color,
+    "click-dialog": _close_dialog,
+    "click-dialog-2": _click_in_dialog,
+    "click-link": _click_link,
+    "click-option": _select_labels,
+    "click-tab": _click_tab,
+    "click-tab-2-easy": _tabs_with_link,
+    "click-test": _click_only_button,
+    "click-test-2": _click_word,
+    "click-test-transfer": _click_word,
+    "click-widget": _click_widget,
+    "enter-password": _enter_password,
+    "enter-text": _enter_text,
+    "enter-text-2": _enter_cased,
+    "enter-text-dynamic": _enter_text,
+    "find-word": _find_word,
+    "focus-text": _focus,
+    "focus-text-2": _focus,
+    "grid-coordinate": _grid,
+    "identify-shape": _identify,
+    "login-user": _login,
+    "navigate-tree": _click_tree,
+    "read-table": _read_table,
+    "simple-arithmetic": _arithmetic,
+    "unicode-test": _click_named,
+    "use-spinner": _spin,
+}
+"""Page -> oracle."""
