@@ -41,3 +41,9 @@ class InfrastructureError(HesperError):
     """A browser, X server, device or worker failed; never to be counted as a failure of the model."""
 
     exit_code = 7
+
+
+class TrainingError(HesperError):
+    """Training went wrong by itself: a loss or a gradient is not a number."""
+
+    exit_code = 8

@@ -89,9 +89,8 @@ def collate(
 
     lengths = {len(ids) for ids, _ in prefixes}
     shown = [patches for _, images in prefixes for patches in images]
-    grids = {patches.grid for patches in shown}
-    if len(lengths) != 1 or len(grids) != 1:
-        raise ValueError(f"prefixes of one fan share length and grid; lengths {sorted(lengths)}, grids {sorted(grids)}")
+    if len(lengths) != 1:
+        raise ValueError(f"the prefixes of one fan share their length; these have {sorted(lengths)}")
     if any(not prompt for _, prompt, _ in suffixes):
         raise ValueError("the prompt of a suffix must not be empty: its last token predicts the first of the answer")
     length = max(2, max(len(prompt) + len(answer) for _, prompt, answer in suffixes))
@@ -101,14 +100,28 @@ def collate(
         end = len(prompt) + len(answer)
         tokens[row, :end] = torch.tensor([*prompt, *answer])
         answers[row, len(prompt) : end] = True
-    pixels = processor.normalize(torch.stack([patches.pixels for patches in shown]).to(device))
     return Batch(
         prefixes=torch.tensor([list(ids) for ids, _ in prefixes], device=device),
-        images=Images(pixels, grids.pop()),
+        images=stack_images(processor, shown, device),
         suffixes=tokens.to(device),
         owner=torch.tensor([owner for owner, _, _ in suffixes], device=device),
         answers=answers.to(device),
     )
+
+
+def stack_images(processor: Processor, shown: Sequence[Patches], device: torch.device | str = "cpu") -> Images:
+    """Put screenshots of one grid together.
+
+    Raises:
+        ValueError: they have several grids.
+    """
+    import torch
+
+    grids = {patches.grid for patches in shown}
+    if len(grids) != 1:
+        raise ValueError(f"the screenshots of one fan share their grid; these have {sorted(grids)}")
+    pixels = torch.stack([patches.pixels for patches in shown]).to(device)
+    return Images(processor.normalize(pixels), grids.pop())
 
 
 def forward(model: PreTrainedModel, batch: Batch) -> Fan:

@@ -24,6 +24,9 @@ IMAGE_END = "<|vision_end|>"
 SCREEN = "screen"
 """The system line where no platform is driven: grounding and CAPTCHA."""
 
+SYSTEM_LINES = (SCREEN, "mobile", "web", "desktop")
+"""The brief system lines."""
+
 _GESTURES = (
     "Click(point=(x, y))",
     "Drag(start=(x1, y1), end=(x2, y2))",

@@ -1,20 +1,22 @@
 """The small tokenizer of models made from scratch: a word of the interface is one token.
 
-A model of two million parameters learns to read a screen when each word it can see is one token (FACTS.md), so the
-pieces are the closed vocabulary and the words of the corpus, single digits, the fixed pieces of the action syntax,
-and single characters; whatever else is text falls back to bytes. Any UTF-8 text survives encoding and decoding.
-Nothing is learned by counting merges: the same words give the same tokenizer.
+A model of two million parameters learns to read a screen when each word it can see is one token (FACTS.md). So the
+vocabulary is that of the bytes, the fixed pieces of the action syntax, and whole words: no merges are learned, and the
+same words give the same tokenizer. Digits are single tokens. It is of the class that full-scale checkpoints use,
+which transformers takes for every `qwen3_5` folder whatever the folder says; like theirs, it normalises text to NFC
+and loses nothing else.
 """
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from assets.errors import InputError
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase
+    from transformers.models.qwen3_5.tokenization_qwen3_5 import Qwen3_5Tokenizer
 
 PAD, TURN_END, NOTHING = "<|pad|>", "<|im_end|>", "<|nothing|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
@@ -43,6 +45,7 @@ CHAT_TEMPLATE = (
 SYNTAX: tuple[str, ...] = (
     "<think>",
     "</think>\n<action>",
+    "</think>",
     "<action>",
     "))</action>",
     "')</action>",
@@ -61,40 +64,38 @@ SYNTAX: tuple[str, ...] = (
 """The fixed pieces of the action syntax: a click is its name, six digits and two of these."""
 
 
-def corpus_words(texts: Iterable[str]) -> list[str]:
-    """The Latin words of the texts, sorted; the closed vocabulary adds the Chinese ones, which no space parts."""
-    return sorted({word for text in texts for word in re.findall(r"[A-Za-z]{2,}", text)})
+def make_tokenizer(words: Iterable[str]) -> Qwen3_5Tokenizer:
+    """A tokenizer in which each of `words` (in any script, without spaces) is one token."""
+    from tokenizers import AddedToken, pre_tokenizers
+    from transformers.models.qwen3_5.tokenization_qwen3_5 import Qwen3_5Tokenizer
 
-
-def make_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A tokenizer in which each of `words` (in any script, without spaces), is one token."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    whole = sorted(set(words))
-    characters = sorted(set(string.printable.strip()) | {" ", "\n"} | {char for word in whole for char in word})
-    bytes_ = [f"<0x{value:02X}>" for value in range(256)]
-    pieces = dict.fromkeys([*SPECIAL, *string.digits, *SYNTAX, *whole, *characters, *bytes_])
-    vocabulary = {piece: index for index, piece in enumerate(pieces)}
-
-    # Longest first: at each place the longest known piece wins. A Latin word is taken whole or not at all.
-    parts = sorted((*SYNTAX, *(word for word in whole if not word.isascii())), key=lambda part: (-len(part), part))
-    pattern = "|".join([*(_escape(part) for part in parts), "[A-Za-z]+", r"[\s\S]"])
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True, ignore_merges=True))
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
-    backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Qwen3_5Tokenizer(
+        vocab={char: index for index, char in enumerate(alphabet)},
+        merges=[],
+        unk_token=None,  # type: ignore[arg-type]  # bytes know no unknown
         pad_token=PAD,
         eos_token=TURN_END,
         additional_special_tokens=[token for token in SPECIAL if token not in (PAD, TURN_END)],
         clean_up_tokenization_spaces=False,
         model_max_length=1_000_000,
     )
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in SYNTAX])
+    # A Latin word is taken whole or not at all; Chinese is written without spaces.
+    known = dict.fromkeys([*alphabet, *SYNTAX])
+    whole = [word for word in sorted(set(words)) if word not in known]
+    tokenizer.add_tokens([AddedToken(word, normalized=False, single_word=word.isascii()) for word in whole])
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
 
-def _escape(piece: str) -> str:
-    return "".join(f"\\{char}" if char in r"\.^$|?*+()[]{}-/" else "\\n" if char == "\n" else char for char in piece)
+def token_id(tokenizer: PreTrainedTokenizerBase, token: str) -> int:
+    """The id of one token.
+
+    Raises:
+        InputError: the tokenizer has no such token.
+    """
+    index = tokenizer.convert_tokens_to_ids(token)
+    if not isinstance(index, int) or (index == tokenizer.unk_token_id and token != tokenizer.unk_token):
+        raise InputError(f"the tokenizer has no token {token}")
+    return index

@@ -166,8 +166,7 @@ def test_vision_tower_equals_the_stock_tower(processor: Processor):
     stock = processor.images([Image.open(io.BytesIO(image)) for image in images], return_tensors="pt")
     expected = model.model.visual(stock["pixel_values"], grid_thw=stock["image_grid_thw"]).pooler_output
     shown = [processor.patches(image) for image in images]
-    pixels = processor.normalize(torch.stack([patches.pixels for patches in shown]))
-    ours = fan.encode_images(model, fan.Images(pixels, shown[0].grid))
+    ours = fan.encode_images(model, fan.stack_images(processor, shown))
     torch.testing.assert_close(ours.flatten(0, 1), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -192,7 +191,7 @@ def test_order_of_suffixes_changes_nothing(processor: Processor):
 def test_prefixes_of_two_lengths_are_refused(processor: Processor):
     shown = [processor.patches(picture(0))]
     ids = prefix_ids(processor, 1, 6)
-    with pytest.raises(ValueError, match="share length"):
+    with pytest.raises(ValueError, match="share their length"):
         fan.collate(processor, [(ids, shown), ([*ids, 20], shown)], [(0, [21], [22])])
 
 

@@ -1,0 +1,124 @@
+"""base_model: the model that everything starts from.
+
+At full scale it is a named checkpoint. In the small profiles it is made from scratch: a qwen3_5 model with random
+weights, its own tokenizer, and a vision tower that has learned what is where on a screen. It has been asked nothing
+yet: on questions it is at chance.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from assets.agent import fan, prompts, vocabulary
+from assets.agent.model import default_device, save_model
+from assets.agent.processor import Processor, make_image_processor
+from assets.agent.samples import Screen, load_screens
+from assets.agent.tokenizer import make_tokenizer
+from assets.checkpoints.deck import Deck
+from assets.checkpoints.perception import Perception, PerceptionWeights
+from assets.checkpoints.tiny_model import Architecture, make_model
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.errors import ParameterError
+from assets.generated_tasks import templates as task_templates
+from assets.stage import Stage, StageParameters
+from assets.synthetic_samples import templates as sample_templates
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+class Scratch(StageParameters):
+    """How a model is made from scratch.
+
+    Attributes:
+        screens: screenshots a step.
+        heldout: held-out screens on which the reading is measured.
+    """
+
+    architecture: Architecture
+    perception: PerceptionWeights
+    screens: int = Field(ge=1)
+    heldout: int = Field(ge=1)
+    optimisation: Optimisation
+
+
+class Parameters(StageParameters):
+    """`source` is `scratch`, a folder, or a name on the Hugging Face hub."""
+
+    source: str
+    scratch: Scratch | None = None
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """Write the base model's folder."""
+    if stage.parameters.source == "scratch":
+        if stage.parameters.scratch is None:
+            raise ParameterError("base_model.scratch is missing: source 'scratch' needs to know what to make")
+        _make(stage, stage.parameters.scratch)
+    else:
+        _fetch(stage)
+
+
+def _fetch(stage: Stage[Parameters]) -> None:
+    source = Path(stage.parameters.source)
+    if source.is_dir():
+        shutil.copytree(source, stage.output, dirs_exist_ok=True)
+        return
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        snapshot_download(stage.parameters.source, local_dir=stage.output, ignore_patterns=["*.bin", "*.pt", "*.pth"])
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise ParameterError(f"base_model.source: '{source}' is no folder and can't be fetched: {error}") from None
+    shutil.rmtree(stage.output / ".cache", ignore_errors=True)
+
+
+def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
+    settings = scratch.optimisation
+    prepare(settings, stage.rng("weights").getrandbits(32))
+    written = [
+        word
+        for table in (vocabulary.WORDS, task_templates.TEMPLATE_WORDS)
+        for words in table.values()
+        for word in words
+    ]
+    words = [*written, *sample_templates.words(), *prompts.SYSTEM_LINES]
+    processor = Processor(make_tokenizer(words), make_image_processor())
+    model = make_model(scratch.architecture, processor.tokenizer)
+    model.to(default_device())  # type: ignore[arg-type]
+
+    folder = stage.input("data/grounding_samples")
+    screens = load_screens(folder, "grounding", "train")
+    heldout = load_screens(folder, "grounding", "heldout")
+    heldout = stage.rng("heldout").sample(heldout, min(scratch.heldout, len(heldout)))
+    eyes = Perception(model, processor, scratch.perception, screens[0])
+    deck = Deck(stage, "screens", screens)
+
+    def step(number: int) -> Mapping[str, float]:
+        shown = deck.deal(number * scratch.screens, scratch.screens)
+        with precision(settings, model.device):
+            parts = eyes.losses(_look(model, processor, shown), shown)
+        eyes.weighted(parts).backward()
+        return {name: part.item() for name, part in parts.items()}
+
+    def measure(_: int) -> dict[str, float]:
+        return eyes.accuracy(_look(model, processor, heldout), heldout)
+
+    train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure)
+    save_model(model, processor, stage.output)
+    stage.summary(parameters=model.num_parameters(), vocabulary=len(processor.tokenizer), **measure(settings.steps))
+    draw_curves(stage)
+
+
+def _look(model: PreTrainedModel, processor: Processor, screens: Sequence[Screen]) -> torch.Tensor:
+    """The merged visual tokens of screens of one size: `[screens, tokens, hidden]`."""
+    return fan.encode_images(
+        model, fan.stack_images(processor, [processor.patches(s.image) for s in screens], model.device)
+    )

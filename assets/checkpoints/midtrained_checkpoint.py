@@ -1,0 +1,192 @@
+"""midtrained_checkpoint: supervised training on grounding, CAPTCHA and the verified steps of the three platforms.
+
+All that is asked about a screenshot runs in one fan: the screenshot is encoded once. The loss is that of the answer
+tokens alone, from the logits, divided by the number of answer tokens of the whole step. Where the DOM of a screen is
+known, the what-and-where objective goes on beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from assets.agent import fan
+from assets.agent.model import load_model, save_model
+from assets.agent.model_policy import sample_prompt, score_samples
+from assets.agent.parameters import AgentParameters
+from assets.agent.processor import Processor
+from assets.agent.prompts import Prompt, encode_response
+from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.checkpoints.deck import Deck, share_out
+from assets.checkpoints.perception import Perception, PerceptionWeights
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.errors import ParameterError
+from assets.stage import Stage, StageParameters
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+class Parameters(StageParameters):
+    """Mid-training.
+
+    Attributes:
+        mix: share of each domain's screens in a step.
+        screens: screenshots a step.
+        questions: most questions asked about a screenshot in one step.
+        perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
+        heldout: held-out samples of each domain that are answered on the way and at the end.
+        max_new_tokens: where an answer that doesn't end is cut.
+    """
+
+    mix: dict[str, float]
+    screens: int = Field(ge=1)
+    questions: int = Field(ge=1)
+    perception: PerceptionWeights | None
+    heldout: int = Field(ge=1)
+    max_new_tokens: int = Field(ge=1)
+    optimisation: Optimisation
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """Train the base model and write the checkpoint's folder."""
+    parameters = stage.parameters
+    settings = parameters.optimisation
+    agent = stage.section("agent", AgentParameters)
+    prepare(settings, stage.rng("torch").getrandbits(32))
+    model, processor = load_model(stage.input("models/base"))
+    lesson = _Lesson(stage, model, processor, agent)
+    heldout = _heldout(stage)
+
+    def measure(_: int) -> dict[str, float]:
+        return {
+            f"heldout_{domain}": sum(match.correct for match in matches) / len(matches)
+            for domain, samples in heldout.items()
+            if (matches := score_samples(model, processor, samples, parameters.max_new_tokens, agent.system_prompt))
+        }
+
+    train(stage, settings, lesson.modules, lesson.step, measure)
+    save_model(model, processor, stage.output)
+    final = measure(settings.steps)
+    stage.summary(**final)
+    stage.table(
+        "heldout",
+        ["domain", "held-out samples", "right, greedy"],
+        [[domain, len(samples), final[f"heldout_{domain}"]] for domain, samples in heldout.items()],
+    )
+    draw_curves(stage)
+
+
+class _Lesson:
+    """What one step computes."""
+
+    def __init__(
+        self, stage: Stage[Parameters], model: PreTrainedModel, processor: Processor, agent: AgentParameters
+    ) -> None:
+        self._stage, self._model, self._processor, self._agent = stage, model, processor, agent
+        self._settings = stage.parameters.optimisation
+        self._weights: list[float] = []
+        self._decks: list[Deck[Screen]] = []
+        for domain, weight in _mix(stage.parameters).items():
+            screens = load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, "train")
+            if not screens:
+                stage.log(f"no training screens of domain {domain}: its share goes to the others")
+                continue
+            self._decks.append(Deck(stage, domain, screens))
+            self._weights.append(weight)
+        if not self._decks:
+            raise ParameterError("midtrained_checkpoint.mix: none of the domains has training screens")
+        self._eyes: Perception | None = None
+        self.modules: dict[str, torch.nn.Module] = {"model": model}
+        if stage.parameters.perception is not None:
+            like = load_screens(stage.input(TABLE_OF_DOMAIN["grounding"]), "grounding", "train")[0]
+            self._eyes = Perception(model, processor, stage.parameters.perception, like)
+            self.modules["heads"] = self._eyes.heads
+        self._encoded: dict[str, tuple[Prompt, tuple[int, ...]]] = {}
+
+    def step(self, number: int) -> Mapping[str, float]:
+        """Forward and backward; gradients add up over fans whose prefixes are alike."""
+        asked = self._draw(number)
+        tokens = sum(len(self._encode(sample)[1]) for _, samples in asked for sample in samples)
+        seen = sum(1 for screen, _ in asked if self._sees(screen))
+        figures: dict[str, float] = {"loss": 0.0}
+        for alike in self._alike(asked):
+            with precision(self._settings, self._model.device):
+                batch, screens = self._collate(alike)
+                output = fan.forward(self._model, batch)
+                scores = fan.log_probabilities(self._model, output.answers)
+                loss = -scores.gather(-1, batch.targets()[:, None]).sum() / tokens
+                figures["loss"] += loss.item()
+                places = [place for place, screen in enumerate(screens) if self._sees(screen)]
+                if self._eyes is not None and places:
+                    share = len(places) / seen
+                    parts = self._eyes.losses(output.visual[places], [screens[place] for place in places])
+                    loss = loss + self._eyes.weighted(parts) * share
+                    for name, part in parts.items():
+                        figures[name] = figures.get(name, 0.0) + part.item() * share
+            loss.backward()
+        return figures
+
+    def _draw(self, number: int) -> list[tuple[Screen, list[Sample]]]:
+        """The screens of a step, and of each at most so many of its questions."""
+        parameters = self._stage.parameters
+        drawn = []
+        shares = share_out(number, parameters.screens, self._weights)
+        for deck, (start, count) in zip(self._decks, shares, strict=True):
+            for place, screen in enumerate(deck.deal(start, count), start):
+                samples = list(screen.samples)
+                if len(samples) > parameters.questions:
+                    rng = self._stage.rng("questions", screen.domain, place)
+                    samples = rng.sample(samples, parameters.questions)
+                drawn.append((screen, samples))
+        return drawn
+
+    def _alike(self, asked: Sequence[tuple[Screen, list[Sample]]]) -> list[list[tuple[Screen, list[Sample]]]]:
+        """Screens that can share a fan: prefixes of one length and grid."""
+        groups: dict[tuple[int, tuple[int, int]], list[tuple[Screen, list[Sample]]]] = {}
+        for screen, samples in asked:
+            prompt, _ = self._encode(samples[0])
+            key = (len(prompt.prefix), self._processor.patches(screen.image).grid)
+            groups.setdefault(key, []).append((screen, samples))
+        return list(groups.values())
+
+    def _collate(self, alike: Sequence[tuple[Screen, list[Sample]]]) -> tuple[fan.Batch, list[Screen]]:
+        prefixes, suffixes = [], []
+        for owner, (screen, samples) in enumerate(alike):
+            prompts = [self._encode(sample) for sample in samples]
+            prefixes.append((prompts[0][0].prefix, [self._processor.patches(screen.image)]))
+            suffixes += [(owner, prompt.suffix, answer) for prompt, answer in prompts]
+        batch = fan.collate(self._processor, prefixes, suffixes, self._model.device)
+        return batch, [screen for screen, _ in alike]
+
+    def _encode(self, sample: Sample) -> tuple[Prompt, tuple[int, ...]]:
+        known = self._encoded.get(sample.id)
+        if known is None:
+            prompt = sample_prompt(self._processor, sample, self._agent.system_prompt)
+            known = self._encoded[sample.id] = (prompt, encode_response(self._processor.tokenizer, sample.response))
+        return known
+
+    def _sees(self, screen: Screen) -> bool:
+        return self._eyes is not None and bool(screen.elements)
+
+
+def _mix(parameters: Parameters) -> dict[str, float]:
+    unknown = sorted(set(parameters.mix) - set(DOMAINS))
+    if unknown:
+        raise ParameterError(f"midtrained_checkpoint.mix: no domain '{unknown[0]}'; known: {', '.join(DOMAINS)}")
+    return {domain: parameters.mix[domain] for domain in DOMAINS if parameters.mix.get(domain, 0) > 0}
+
+
+def _heldout(stage: Stage[Parameters]) -> dict[str, list[Sample]]:
+    """Held-out samples of each domain of the mix, neighbours on a screen kept together."""
+    chosen: dict[str, list[Sample]] = {}
+    for domain in _mix(stage.parameters):
+        samples = load_samples(stage.input(TABLE_OF_DOMAIN[domain]), domain, "heldout")
+        count = min(stage.parameters.heldout, len(samples))
+        if count:
+            places = sorted(stage.rng("heldout", domain).sample(range(len(samples)), count))
+            chosen[domain] = [samples[place] for place in places]
+    return chosen

@@ -1,0 +1,170 @@
+"""What and where: the objective that teaches a model made from scratch to read a screen before it is asked anything.
+
+The DOM says what covers each visual token, so each merged visual token is asked three things about itself: *what*
+covers it (the label's word token, through the tied embedding), *where* it lies (row and column of the screen), and
+where the *centre* of what covers it lies. Without it, a model of this size learns nothing from questions and answers
+(FACTS.md). The heads are temporary: they are trained beside the model and not saved in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from assets.agent.processor import Processor
+from assets.agent.samples import Element, Screen
+from assets.agent.tokenizer import NOTHING, token_id
+from assets.stage import StageParameters
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class PerceptionWeights(StageParameters):
+    """Weights of the three parts, and how finely a centre is told: bins over the width and over the height."""
+
+    what: float = Field(ge=0)
+    where: float = Field(ge=0)
+    centre: float = Field(ge=0)
+    centre_bins: int = Field(ge=1)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """What covers each merged visual token of a screen.
+
+    Attributes:
+        what: `[tokens]`, the word token of the element that covers most of it, or that of NOTHING.
+        centre: `[tokens, 2]`, column and row bin of that element's centre; -100 where nothing is.
+    """
+
+    what: torch.Tensor
+    centre: torch.Tensor
+
+
+class Perception:
+    """The objective for screens of one size, with its temporary heads.
+
+    Args:
+        like: a screen of that size.
+    """
+
+    def __init__(self, model: PreTrainedModel, processor: Processor, weights: PerceptionWeights, like: Screen) -> None:
+        from torch import nn
+
+        rows, columns = processor.patches(like.image).grid
+        merge = processor.images.merge_size
+        self.grid = (rows // merge, columns // merge)
+        self.weights = weights
+        hidden = model.config.text_config.hidden_size
+        self.heads = nn.ModuleDict(
+            {
+                "row": nn.Linear(hidden, self.grid[0]),
+                "column": nn.Linear(hidden, self.grid[1]),
+                "centre_row": nn.Linear(hidden, weights.centre_bins),
+                "centre_column": nn.Linear(hidden, weights.centre_bins),
+            }
+        ).to(model.device)
+        self._model = model
+        self._tokenizer = processor.tokenizer
+        self._covers: dict[bytes, Cover] = {}
+
+    def losses(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, torch.Tensor]:
+        """Mean cross-entropies of the parts, from visual tokens `[screens, tokens, hidden]`."""
+        import torch.nn.functional as F
+
+        asked = self._asked(visual, screens)
+        return {
+            "what": F.cross_entropy(*asked["what"]),
+            "where": F.cross_entropy(*asked["column"]) + F.cross_entropy(*asked["row"]),
+            "centre": F.cross_entropy(*asked["centre_column"]) + F.cross_entropy(*asked["centre_row"]),
+        }
+
+    def weighted(self, parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The sum of the parts by their weights."""
+        weights = self.weights
+        return weights.what * parts["what"] + weights.where * parts["where"] + weights.centre * parts["centre"]
+
+    def accuracy(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, float]:
+        """Share of the covered visual tokens `[screens, tokens, hidden]` whose word, and whose centre, is right."""
+        asked = self._asked(visual, screens)
+        scores, what = asked["what"]
+        covered = what != self._nothing
+        read = (scores.argmax(-1) == what)[covered].float().mean().item()
+        right = [scores.argmax(-1) == target for scores, target in (asked["centre_column"], asked["centre_row"])]
+        return {"words_read": read, "centres_told": (right[0] & right[1]).float().mean().item()}
+
+    @property
+    def _nothing(self) -> int:
+        return token_id(self._tokenizer, NOTHING)
+
+    def _asked(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """Scores and targets of every question to the visual tokens."""
+        import torch
+
+        rows, columns = self.grid
+        tokens = visual.reshape(-1, visual.shape[-1])
+        covers = [self._cover(screen) for screen in screens]
+        what = torch.cat([item.what for item in covers]).to(tokens.device)
+        centre = torch.cat([item.centre for item in covers]).to(tokens.device)
+        place = torch.arange(rows * columns, device=tokens.device).repeat(len(covers))
+        covered = centre[:, 0] >= 0
+        centred = tokens[covered]
+        # 4 / sqrt(hidden) gives logits a useful spread from the start, when token and embedding are still random.
+        embedding: torch.Tensor = self._model.get_input_embeddings().weight  # type: ignore[assignment]
+        return {
+            "what": ((tokens @ embedding.T * (4 / tokens.shape[-1] ** 0.5)).float(), what),
+            "row": (self.heads["row"](tokens).float(), place // columns),
+            "column": (self.heads["column"](tokens).float(), place % columns),
+            "centre_row": (self.heads["centre_row"](centred).float(), centre[covered, 1]),
+            "centre_column": (self.heads["centre_column"](centred).float(), centre[covered, 0]),
+        }
+
+    def _cover(self, screen: Screen) -> Cover:
+        known = self._covers.get(screen.image)
+        if known is None:
+            known = cover(screen, self.grid, self._tokenizer, self.weights.centre_bins)
+            self._covers[screen.image] = known
+        return known
+
+
+def cover(screen: Screen, grid: tuple[int, int], tokenizer: PreTrainedTokenizerBase, bins: int) -> Cover:
+    """Label the merged visual tokens of a screen, which lie in rows; `grid` is the number of rows and columns."""
+    import torch
+
+    rows, columns = grid
+    cell_width, cell_height = screen.width / columns, screen.height / rows
+    what = torch.full((rows, columns), token_id(tokenizer, NOTHING), dtype=torch.long)
+    centre = torch.full((rows, columns, 2), -100, dtype=torch.long)
+    best = torch.zeros(rows, columns)
+    for element in screen.elements:
+        word = label_token(element, tokenizer)
+        if word is None:
+            continue
+        left, top, right, bottom = element.box
+        area = _overlap(top, bottom, cell_height, rows)[:, None] * _overlap(left, right, cell_width, columns)[None, :]
+        better = area > best
+        best = torch.where(better, area, best)
+        what[better] = word
+        column = min(int((left + right) / 2 * bins / screen.width), bins - 1)
+        row = min(int((top + bottom) / 2 * bins / screen.height), bins - 1)
+        centre[better] = torch.tensor([column, row])
+    return Cover(what.flatten(), centre.view(-1, 2))
+
+
+def label_token(element: Element, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token of the label's first word, or None where the label has none."""
+    words = element.label.split()
+    return int(tokenizer.encode(words[0], add_special_tokens=False)[0]) if words else None
+
+
+def _overlap(low: float, high: float, cell: float, cells: int) -> torch.Tensor:
+    """How much of `[low, high)` lies in each cell: `[cells]`."""
+    import torch
+
+    starts = torch.arange(cells) * cell
+    return (torch.clamp(starts + cell, max=high) - torch.clamp(starts, min=low)).clamp_min(0)

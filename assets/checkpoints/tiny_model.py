@@ -1,0 +1,97 @@
+"""A qwen3_5-class model made from scratch: architecture, code and formats of the full scale, a few million weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from assets.agent.tokenizer import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START, token_id
+from assets.stage import StageParameters
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class Architecture(StageParameters):
+    """The size of a model made from scratch.
+
+    Attributes:
+        attention: `full` in every layer, or `hybrid`: three gated-delta layers to one of full attention, as the
+            full-scale models have it (several times slower without a GPU).
+        init_std: standard deviation of the weights at the start.
+        position_std: the same for the vision tower's position table; large, so that places differ from the start.
+    """
+
+    hidden: int = Field(ge=8)
+    decoder_layers: int = Field(ge=1)
+    vision_layers: int = Field(ge=1)
+    heads: int = Field(ge=1)
+    attention: Literal["full", "hybrid"]
+    init_std: float = Field(gt=0)
+    position_std: float = Field(gt=0)
+
+
+def make_model(architecture: Architecture, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Random weights from torch's global generator; the vocabulary is the tokenizer's."""
+    import torch
+    from transformers import GenerationConfig, Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    hidden, heads = architecture.hidden, architecture.heads
+    head = hidden // heads
+    layers = architecture.decoder_layers
+    third = head // 4 // 3  # of the head's rotated pairs, a third each for rows and columns, the rest for time
+    config = Qwen3_5Config(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": hidden,
+            "intermediate_size": 3 * hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": heads,
+            "head_dim": head,
+            "linear_num_key_heads": max(1, heads // 2),
+            "linear_num_value_heads": heads,
+            "linear_key_head_dim": head,
+            "linear_value_head_dim": head,
+            "initializer_range": architecture.init_std,
+            "layer_types": [_layer_type(architecture, index) for index in range(layers)],
+            "tie_word_embeddings": True,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1000.0,
+                "partial_rotary_factor": 0.5,
+                "mrope_section": [head // 4 - 2 * third, third, third],
+                "mrope_interleaved": True,
+            },
+        },
+        vision_config={
+            "depth": architecture.vision_layers,
+            "hidden_size": hidden,
+            "intermediate_size": 3 * hidden,
+            "num_heads": heads,
+            "out_hidden_size": hidden,
+            "num_position_embeddings": 1024,
+            "initializer_range": architecture.init_std,
+        },
+        image_token_id=token_id(tokenizer, IMAGE_PAD),
+        video_token_id=token_id(tokenizer, VIDEO_PAD),
+        vision_start_token_id=token_id(tokenizer, VISION_START),
+        vision_end_token_id=token_id(tokenizer, VISION_END),
+        tie_word_embeddings=True,
+    )
+    model = Qwen3_5ForConditionalGeneration(config)
+    with torch.no_grad():
+        model.model.visual.pos_embed.weight.normal_(0, architecture.position_std)
+    model.generation_config = GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, do_sample=False
+    )
+    return model
+
+
+def _layer_type(architecture: Architecture, index: int) -> str:
+    if architecture.attention == "hybrid" and (index + 1) % 4:
+        return "linear_attention"
+    return "full_attention"

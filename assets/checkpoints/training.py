@@ -1,0 +1,236 @@
+"""The training loop that every checkpoint shares: mid-training, reinforcement learning, distillation.
+
+A stage says what one step computes; the loop does the rest: learning rate, clipping, the update, curves, held-out
+measurements, and a checkpoint every so many steps. A killed run continues from its last checkpoint and ends in the
+same bytes as an undisturbed one: everything random in a step is derived from the step's number, and the state that
+is not (weights, optimiser moments, open averages) is saved exactly, as safetensors.
+
+Left out: data parallelism and sharding, gradient checkpointing, weight averaging.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from assets.errors import TrainingError
+from assets.stage import Stage, StageParameters
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import torch
+
+CHECKPOINT = "training.safetensors"
+
+
+class Optimisation(StageParameters):
+    """How a model is updated, how often it is measured and saved.
+
+    Attributes:
+        warmup: steps over which the learning rate rises from 0.
+        decay: share of the steps, at the end, over which it falls to 0.
+        clip: largest norm of the gradient.
+        threads: torch threads; part of the parameters because the order of additions depends on it.
+        precision: `float32`, or `bfloat16` for the products of the forward pass (weights stay float32).
+        report_every: steps that one point of a curve averages.
+        evaluate_every: steps between held-out measurements; 0 measures only at the end.
+        checkpoint_every: steps between checkpoints.
+    """
+
+    steps: int = Field(ge=1)
+    learning_rate: float = Field(gt=0)
+    warmup: int = Field(ge=0)
+    decay: float = Field(ge=0, le=1)
+    betas: tuple[float, float]
+    weight_decay: float = Field(ge=0)
+    clip: float = Field(gt=0)
+    threads: int = Field(ge=1)
+    precision: Literal["float32", "bfloat16"]
+    report_every: int = Field(ge=1)
+    evaluate_every: int = Field(ge=0)
+    checkpoint_every: int = Field(ge=1)
+
+
+def train(
+    stage: Stage[Any],
+    settings: Optimisation,
+    modules: Mapping[str, torch.nn.Module],
+    compute: Callable[[int], Mapping[str, float]],
+    evaluate: Callable[[int], Mapping[str, float]] | None = None,
+) -> None:
+    """Update `modules` in place for `settings.steps` steps.
+
+    `compute(step)` runs forward and backward for one step, from nothing but the weights and the step's number, and
+    returns what to plot; a step that leaves no gradient (every RL group without variance) makes no update.
+    `evaluate(step)` returns held-out measurements. Both kinds of figures become curves of the stage.
+
+    Raises:
+        TrainingError: a loss or gradient is not a number; the last checkpoint stays where it is.
+    """
+    import torch
+
+    parameters = {
+        f"{name}.{key}": parameter
+        for name, module in modules.items()
+        for key, parameter in module.named_parameters()
+        if parameter.requires_grad
+    }
+    optimizer = torch.optim.AdamW(
+        list(parameters.values()),
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    state = _State(stage, parameters, optimizer)
+    begin = state.restore()
+    for module in modules.values():
+        module.train()
+    for step in stage.progress(range(begin, settings.steps), "training", settings.steps - begin):
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * schedule(step, settings)
+        figures = dict(compute(step))
+        _require_finite(stage, step, figures)
+        if any(parameter.grad is not None for parameter in parameters.values()):
+            norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
+            figures["gradient_norm"] = float(norm)
+            _require_finite(stage, step, figures)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        for name, value in figures.items():
+            state.window.setdefault(name, []).append(value)
+        done = step + 1
+        if done % settings.report_every == 0 or done == settings.steps:
+            for name, values in sorted(state.window.items()):
+                stage.metric(name, math.fsum(values) / len(values), done)
+            state.window.clear()
+        last = done == settings.steps
+        if evaluate is not None and (last or (settings.evaluate_every and done % settings.evaluate_every == 0)):
+            for name, value in sorted(evaluate(done).items()):
+                stage.metric(name, value, done)
+        if done % settings.checkpoint_every == 0 or last:
+            state.save(done)
+
+
+def schedule(step: int, settings: Optimisation) -> float:
+    """The learning rate of a step as a share of the full one: linear warm-up, constant, linear decay."""
+    rise = min(1.0, (step + 1) / settings.warmup) if settings.warmup else 1.0
+    tail = settings.steps * settings.decay
+    fall = min(1.0, (settings.steps - step) / tail) if tail else 1.0
+    return rise * fall
+
+
+def prepare(settings: Optimisation, seed: int) -> None:
+    """Make torch's arithmetic the same on every run of this machine, and fast on few cores."""
+    import torch
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(settings.threads)
+    torch.set_flush_denormal(True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def precision(settings: Optimisation, device: torch.device) -> AbstractContextManager[Any]:
+    """The context in which a forward pass runs."""
+    import torch
+
+    return torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
+
+
+def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
+    """All curves of the stage in one picture, a panel each."""
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    names = sorted({key for _, key, _ in stage.series})
+    columns = min(3, max(1, len(names)))
+    rows = max(1, math.ceil(len(names) / columns))
+    figure = Figure(figsize=(4 * columns, 2.6 * rows), dpi=80, layout="constrained")
+    for place, key in enumerate(names):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        points = sorted({(step, value) for step, other, value in stage.series if other == key})
+        axes.plot([step for step, _ in points], [value for _, value in points], marker=".", linewidth=1)
+        axes.set_title(key, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.3)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    stage.picture(name, Image.open(buffer))
+
+
+class _State:
+    """What a killed run needs to continue: weights, moments, the open averages and the curves so far."""
+
+    def __init__(
+        self, stage: Stage[Any], parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
+    ) -> None:
+        self._stage = stage
+        self._parameters = parameters
+        self._optimizer = optimizer
+        self._path: Path = stage.work / CHECKPOINT
+        self.window: dict[str, list[float]] = {}
+
+    def save(self, step: int) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {f"weight/{name}": parameter.detach() for name, parameter in self._parameters.items()}
+        for name, parameter in self._parameters.items():
+            for key, value in self._optimizer.state.get(parameter, {}).items():
+                tensors[f"{key}/{name}"] = value
+        record = {"step": step, "window": self.window, "series": self._stage.series}
+        partial = self._path.with_suffix(".partial")
+        save_file(
+            {key: value.contiguous().cpu() for key, value in tensors.items()}, partial, {"state": json.dumps(record)}
+        )
+        os.replace(partial, self._path)
+
+    def restore(self) -> int:
+        """Take up the last checkpoint, where there is one, and return the step to begin with."""
+        import torch
+        from safetensors import safe_open
+
+        if not self._path.is_file():
+            return 0
+        with safe_open(self._path, "pt") as file:
+            record = json.loads(file.metadata()["state"])
+            with torch.no_grad():
+                for name, parameter in self._parameters.items():
+                    parameter.copy_(file.get_tensor(f"weight/{name}"))
+            keys = set(file.keys())
+            for name, parameter in self._parameters.items():
+                moments = {
+                    key: file.get_tensor(f"{key}/{name}")
+                    for key in ("step", "exp_avg", "exp_avg_sq")
+                    if f"{key}/{name}" in keys
+                }
+                if moments:
+                    self._optimizer.state[parameter] = {
+                        key: value.to(parameter.device) for key, value in moments.items()
+                    }
+        self.window = record["window"]
+        for step, name, value in record["series"]:
+            self._stage.metric(name, value, step)
+        self._stage.log(f"continues from step {record['step']}")
+        return int(record["step"])
+
+
+def _require_finite(stage: Stage[Any], step: int, figures: Mapping[str, float]) -> None:
+    broken = [name for name, value in figures.items() if not math.isfinite(value)]
+    if broken:
+        raise TrainingError(
+            f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; "
+            "lower the learning rate or look at the samples of this step"
+        )
