@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,29 +32,36 @@ class ContactSheet:
             self._screens.append((pixels.copy(), questions, caption))
 
     def image(self) -> Image:
-        """The sheet: each screen with numbered boxes, its caption and its instructions below."""
+        """The sheet: each screen with its boxes in the colours of the instructions below it."""
         from PIL import Image, ImageDraw, ImageFont
 
         font = ImageFont.truetype("NotoSansCJK-Bold.ttc", 11)
         height, width = self._screens[0][0].shape[:2]
-        lines = 1 + max(len(questions) for _, questions, _ in self._screens)
-        cell = (max(width, 232) + 12, height + lines * LINE + 12)
+        texts = [
+            [caption, *(f"{number} {_line(question)}" for number, question in enumerate(questions, 1))]
+            for _, questions, caption in self._screens
+        ]
+        widest = max(width, *(math.ceil(font.getlength(text)) for lines in texts for text in lines))
+        cell = (widest + 12, height + max(map(len, texts)) * LINE + 12)
         rows = -(-len(self._screens) // self._columns)
         sheet = Image.new("RGB", (self._columns * cell[0], rows * cell[1]), "white")
         draw = ImageDraw.Draw(sheet)
-        for index, (pixels, questions, caption) in enumerate(self._screens):
+        for index, ((pixels, questions, _), lines) in enumerate(zip(self._screens, texts, strict=True)):
             left, top = index % self._columns * cell[0] + 6, index // self._columns * cell[1] + 6
             sheet.paste(Image.fromarray(pixels), (left, top))
-            draw.text((left, top + height), caption, "black", font)
+            draw.text((left, top + height), lines[0], "black", font)
             for number, question in enumerate(questions):
                 mark = MARKS[number % len(MARKS)]
-                text = f"{number + 1} {question['instruction']} → {_answer(question)}"
-                draw.text((left, top + height + (number + 1) * LINE), text, mark, font)
+                draw.text((left, top + height + (number + 1) * LINE), lines[number + 1], mark, font)
                 for x0, y0, x1, y1 in question["boxes"]:
                     draw.rectangle((left + x0, top + y0, left + x1 - 1, top + y1 - 1), outline=mark, width=2)
+                if any(action["end"] is not None for action in question["actions"]):
+                    middles = [(left + (x0 + x1) / 2, top + (y0 + y1) / 2) for x0, y0, x1, y1 in question["boxes"]]
+                    draw.line(middles, fill=mark, width=2)
         return sheet
 
 
-def _answer(question: Mapping[str, Any]) -> str:
-    """The response without its tags, on one line."""
-    return str(question["response"]).removeprefix("<action>").removesuffix("</action>").replace("\n", "; ")
+def _line(question: Mapping[str, Any]) -> str:
+    """The instruction and the coordinates of the answer, as the response writes them."""
+    points = " ".join(re.findall(r"\(-?\d+, -?\d+\)", question["response"]))
+    return f"{question['instruction']} → {points}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,7 +11,11 @@ SIDE = 16
 """The hash has SIDE x SIDE bits."""
 
 
-def difference_hash(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+Hash = npt.NDArray[np.uint64]
+"""`[4]`: 256 bits."""
+
+
+def difference_hash(pixels: npt.NDArray[np.uint8]) -> Hash:
     """The 256-bit difference hash of a picture `[height, width, 3]`, as four words.
 
     Each bit tells whether one cell of a 16 x 17 thumbnail in grey is darker than its right neighbour.
@@ -25,13 +31,18 @@ class Fingerprints:
     """The hashes of one split's screens."""
 
     def __init__(self) -> None:
-        self._hashes: list[npt.NDArray[np.uint64]] = []
+        self._hashes: list[Hash] = []
+        self._table: npt.NDArray[np.uint64] = np.empty((0, 4), np.uint64)
 
-    def add(self, pixels: npt.NDArray[np.uint8]) -> None:
+    def __iter__(self) -> Iterator[Hash]:
+        return iter(self._hashes)
+
+    def add(self, hash_: Hash) -> None:
         """Remember a screen."""
-        self._hashes.append(difference_hash(pixels))
+        self._hashes.append(hash_)
 
-    def distances(self, others: Fingerprints) -> list[int]:
-        """For each screen here, the number of bits by which it differs from the nearest screen of `others`."""
-        theirs = np.stack(others._hashes)
-        return [int(np.bitwise_count(theirs ^ own).sum(axis=1).min()) for own in self._hashes]
+    def nearest(self, hash_: Hash) -> int:
+        """The number of bits by which a screen differs from the nearest one here; 256 when there is none."""
+        if len(self._table) != len(self._hashes):
+            self._table = np.stack(self._hashes)
+        return int(np.bitwise_count(self._table ^ hash_).sum(axis=1).min(initial=SIDE * SIDE))

@@ -56,10 +56,15 @@ class Control:
 
 @dataclass(frozen=True)
 class Scene:
-    """A screen before it is drawn. `absent` are words of its language(s) that it does not show."""
+    """A screen before it is drawn.
+
+    `underlined` screens underline rows and tools, as web pages do. `absent` are words of the screen's language or
+    languages that it does not show.
+    """
 
     template: str
     theme: Theme
+    underlined: bool
     locale: SceneLocale
     controls: tuple[Control, ...]
     absent: tuple[str, ...]
@@ -71,6 +76,7 @@ def draw_scene(
     screen: tuple[int, int],
     elements: tuple[int, int],
     scatter_share: float,
+    underlined_share: float,
     locales: dict[SceneLocale, float],
 ) -> Scene:
     """A random scene of a split.
@@ -81,17 +87,19 @@ def draw_scene(
         screen: width and height in pixels.
         elements: fewest and most labelled elements.
         scatter_share: share of scenes in the free layout of the split.
+        underlined_share: share of underlined scenes.
         locales: relative weight of each locale.
     """
     free, structured = TEMPLATES[split]
     template = free if rng.random() < scatter_share else rng.choice(structured)
     locale = rng.choices(list(locales), list(locales.values()))[0]
-    theme = rng.choice(themes_of(split))
+    theme, underlined = rng.choice(themes_of(split)), rng.random() < underlined_share
     order = rng.sample(range(len(ENGLISH)), len(ENGLISH))
     words = [_word(rng, locale, index) for index in order]
     draft = _Draft(rng, *screen, count=rng.randint(*elements), fills=len(theme.fills), words=words)
     template(draft)
-    return Scene(template.__name__.strip("_"), theme, locale, tuple(draft.controls), tuple(draft.words[draft.used :]))
+    name, absent = template.__name__.strip("_"), tuple(draft.words[draft.used :])
+    return Scene(name, theme, underlined, locale, tuple(draft.controls), absent)
 
 
 def _word(rng: random.Random, locale: SceneLocale, index: int) -> str:
@@ -321,8 +329,13 @@ TEMPLATES: dict[Split, tuple[Template, tuple[Template, ...]]] = {
 
 
 def scene_html(scene: Scene) -> str:
-    """The inside of the scene's screen. `SCENE_CSS` gives the look, `theme_style` the colours."""
+    """The inside of the scene's screen. `SCENE_CSS` gives the look, `scene_style` the colours."""
     return "".join(_control_html(control, scene.theme) for control in scene.controls)
+
+
+def scene_style(scene: Scene) -> str:
+    """The scene's look as CSS variables."""
+    return theme_style(scene.theme) + (";--underline:underline" if scene.underlined else "")
 
 
 def theme_style(theme: Theme) -> str:
@@ -371,6 +384,7 @@ SCENE_CSS = """
   border-radius: var(--radius); }
 .link { display: flex; align-items: center; justify-content: center; color: var(--fill) !important;
   text-decoration: underline; }
+.row, .tool, .nav { text-decoration: var(--underline, none); }
 .row, .switch, .checkbox, .radio { background: var(--surface) !important; text-align: left !important;
   padding-left: 16px !important; border-bottom: 1px solid var(--line) !important; }
 .row > i { position: absolute; right: 16px; top: calc(50% - 4px); width: 6px; height: 6px; transform: rotate(45deg);

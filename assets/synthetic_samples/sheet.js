@@ -1,5 +1,6 @@
 // Draw a sheet of screens and measure what can be clicked on each: candidates from the page's semantics, boxes from
-// its layout, and the nine-point hit test. Returns, for each screen, [label, kind, [x0, y0, x1, y1], hits, fits].
+// its layout, and the nine-point hit test. Returns, as JSON, a list for each screen of
+// [label, kind, [x0, y0, x1, y1], hits, fits].
 (sheet) => {
   document.body.innerHTML = sheet;
   const candidates = "button, input, a[href], [role], h1";
@@ -30,7 +31,7 @@
     return [...screen.querySelectorAll(candidates)].map((element) => {
       const whole = element.getBoundingClientRect();
       const box = boxOf(element);
-      const text = element.matches("input") ? whole : textBox(element);
+      const text = element.hasAttribute("aria-label") ? whole : textBox(element);
       const inside =
         box.left >= frame.left && box.top >= frame.top && box.right <= frame.right && box.bottom <= frame.bottom;
       const visible = element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
@@ -55,5 +56,5 @@
     return found;
   });
   for (const screen of screens) screen.style.display = "";
-  return measured;
+  return JSON.stringify(measured);
 }

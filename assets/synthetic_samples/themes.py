@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Split = Literal["train", "heldout"]
+SPLITS: tuple[Split, ...] = ("train", "heldout")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""Stage `captcha_samples`: puzzles drawn from latent states, rendered in Chromium, asked and answered.
+
+The latent state (puzzles.py) defines answer, geometry and legal actions, and was checked to have one answer before it
+is rendered; the page says where its items really lie and proves them by the nine-point hit test. The same latent state
+drives the page that accepts or rejects an answer (puzzle_pages.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from pydantic import field_validator
+
+from assets.agent.parameters import AgentParameters
+from assets.stage import Stage
+from assets.synthetic_samples.puzzle_pages import PUZZLE_CSS, puzzle_html
+from assets.synthetic_samples.puzzles import ENGINES, Challenge, Puzzle, draw_puzzle
+from assets.synthetic_samples.scenes import theme_style
+from assets.synthetic_samples.sheets import Box, Drawn, Element, sheet_page
+from assets.synthetic_samples.tables import SampleTables, TableParameters, question_row, screen_row
+from assets.synthetic_samples.themes import SPLITS, Split
+
+
+class Parameters(TableParameters):
+    """What to draw.
+
+    Attributes:
+        types: the types of puzzle, in turn; a type named twice comes twice as often.
+    """
+
+    types: tuple[str, ...]
+
+    @field_validator("types")
+    @classmethod
+    def _known(cls, types: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = sorted(set(types) - set(ENGINES))
+        if unknown or not types:
+            raise ValueError(
+                f"no such type of puzzle: {', '.join(unknown) or 'none named'}; known: {', '.join(ENGINES)}"
+            )
+        return types
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """Write `train-00000.parquet`, `heldout-00000.parquet`, contact sheets and the counts of each type."""
+    parameters = stage.parameters
+    agent = stage.section("agent", AgentParameters)
+    tables = SampleTables(stage, parameters, ("type", "family", "latent"))
+    with sheet_page(agent.screen, parameters.tiles, PUZZLE_CSS, parameters.font_size) as page:
+        for split in SPLITS:
+            drawn = page.draw_all(_puzzles(stage, agent, split), _look)
+            tables.write(split, ((_row(puzzle, it, split, agent), it) for puzzle, it in drawn))
+    tables.report()
+
+
+def _puzzles(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> Iterator[Puzzle]:
+    types = stage.parameters.types
+    for index in count():
+        yield draw_puzzle(stage.rng(split, index), types[index % len(types)], split, agent.screen)
+
+
+def _look(puzzle: Puzzle) -> tuple[str, str]:
+    return theme_style(puzzle.theme), puzzle_html(puzzle)
+
+
+def _row(puzzle: Puzzle, drawn: Drawn, split: Split, agent: AgentParameters) -> dict[str, Any] | None:
+    """The puzzle as a row, or None when the page does not prove an item of an answer."""
+    labelled = [index for index, item in enumerate(puzzle.items) if item.label]
+    elements = dict(zip(labelled, drawn.elements, strict=True))
+    needed = {index for challenge in puzzle.challenges for index in challenge.items()}
+    if not all(elements[index].target for index in needed):
+        return None
+    questions = [
+        question_row(challenge.instruction, challenge.ask, _gestures(challenge, elements), agent)
+        for challenge in puzzle.challenges
+    ]
+    names = {
+        "type": puzzle.type,
+        "family": puzzle.family,
+        "latent": json.dumps(puzzle.latent(), ensure_ascii=False, sort_keys=True),
+        "locale": puzzle.locale,
+    }
+    proven = [element for element in drawn.elements if element.target]
+    return screen_row("captcha", split, drawn, proven, questions, **names)
+
+
+def _gestures(challenge: Challenge, elements: dict[int, Element]) -> list[tuple[str, list[Box]]]:
+    """The answer as gestures on the boxes that the page gave."""
+    if challenge.drag is not None:
+        return [("Drag", [elements[challenge.drag.handle].box, challenge.drag.end_box()])]
+    return [("Click", [elements[index].box]) for index in challenge.clicks]
