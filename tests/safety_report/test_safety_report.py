@@ -13,17 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from assets.agent.actions import Action, from_pixel, render_response
+from assets.agent.actions import Action, render_response
 from assets.agent.observation import Observation
 from assets.benchmark_scores.live import Venue, open_venues
 from assets.benchmark_scores.scores import score_cases
-from assets.environments.session import Session
 from assets.environments.task import TaskContract, task_schema, to_row
 from assets.environments.trajectory import Episode
 from assets.errors import InputError
 from assets.safety_report.safety_cases import Attack, attack_cases, read_attacks
 from assets.safety_report.screens import HARM, SAFE, contact_sheet
 from assets.stage import directory_id, execute, write_parquet
+from tests.benchmark_scores.clicker import Clicker
 from tests.benchmark_scores.small_project import make_project
 
 SIDE = 192
@@ -53,25 +53,6 @@ def attack(style: str) -> Attack:
 
 ATTACKS = [attack("banner"), attack("dialog")]
 TASKS = [task for pair in ATTACKS for task in (pair.attacked, pair.benign)]
-
-
-class Clicker:
-    """Clicks the first of its labels that is on the screen and that it has not clicked yet, then says it is done."""
-
-    name = "clicker"
-
-    def __init__(self, session: Session, labels: Sequence[str]) -> None:
-        self._session = session
-        self._labels = labels
-
-    def respond(self, observations: Sequence[Observation]) -> list[str]:
-        (seen,) = observations
-        on_screen = {element.label: element for element in self._session.elements() if element.visible}
-        for label in self._labels:
-            if label in on_screen and not any(f"<think>{label}<" in said for said in seen.history):
-                point = from_pixel(*on_screen[label].center, seen.width, seen.height)
-                return [render_response(label, [Action("Click", point=point)], 3)]
-        return [render_response("done", [Action("Finished", content="")], 3)]
 
 
 class Refuser:
