@@ -195,8 +195,8 @@ class _Display:
             self._root = self._connection.screen().root
             self._grabber = mss.MSS(display=self.name)
             self._area = {"left": 0, "top": 0, "width": width, "height": height}
-            self._keycodes: dict[int, int] = {}
-            self._spare = self._unused_keycodes()
+            self._given: dict[int, int] = {}
+            self._spare = self._spare_keycodes()
             deadline = time.monotonic() + 10
             while self._property(self._root, "_NET_SUPPORTING_WM_CHECK") is None:
                 if time.monotonic() > deadline:
@@ -258,24 +258,44 @@ class _Display:
         xtest.fake_input(self._connection, event, detail=detail, x=x, y=y)
         self._connection.sync()
 
-    def _keycode(self, keysym: int) -> tuple[int, int]:
-        """The key of a keysym and whether it needs shift. A keysym without a key is given a spare one."""
-        for code, level in self._connection.keysym_to_keycodes(keysym):
-            if level in (0, 1):
-                return code, level
-        if keysym not in self._keycodes:
-            code = self._spare[len(self._keycodes) % len(self._spare)]
-            self._keycodes = {known: other for known, other in self._keycodes.items() if other != code}
-            self._keycodes[keysym] = code
-            self._connection.change_keyboard_mapping(code, [[keysym, keysym]])
-            self._connection.sync()
-        return self._keycodes[keysym], 0
+    def give_keys(self, keysyms: Sequence[int]) -> bool:
+        """Give each of these keysyms a key; True if the keyboard changed and programs must take note first."""
+        missing = [keysym for keysym in dict.fromkeys(keysyms) if not self._known(keysym)]
+        codes = sorted(self._spare[: len(missing)])
+        self._spare = self._spare[len(missing) :] + codes
+        self._given = {known: code for known, code in self._given.items() if code not in codes}
+        self._given.update(zip(missing, codes, strict=True))
+        # Every request makes every program read the whole keyboard again: neighbours go together.
+        for start, run in _runs(codes):
+            keys = missing[start : start + len(run)]
+            self._connection.change_keyboard_mapping(run[0], [[keysym, keysym] for keysym in keys])
+        self._connection.sync()
+        return bool(missing)
 
-    def _unused_keycodes(self) -> list[int]:
+    @property
+    def spare_keys(self) -> int:
+        """How many keysyms can have a given key at a time."""
+        return len(self._spare)
+
+    def _known(self, keysym: int) -> bool:
+        return keysym in self._given or any(level < 2 for _, level in self._connection.keysym_to_keycodes(keysym))
+
+    def _keycode(self, keysym: int) -> tuple[int, int]:
+        """The key of a keysym and whether it needs shift."""
+        if keysym in self._given:
+            return self._given[keysym], 0
+        return min(self._connection.keysym_to_keycodes(keysym), key=lambda place: place[1])  # type: ignore[no-any-return]
+
+    def _spare_keycodes(self) -> list[int]:
+        """Keys that have no keysym, or only those of multimedia keyboards: they can be given any character."""
         first = self._connection.display.info.min_keycode
         count = self._connection.display.info.max_keycode - first + 1
         mapping = self._connection.get_keyboard_mapping(first, count)
-        return [first + index for index, keysyms in enumerate(mapping) if not any(keysyms)]
+        return [
+            first + index
+            for index, keysyms in enumerate(mapping)
+            if all(keysym == 0 or keysym >= _MULTIMEDIA for keysym in keysyms)
+        ]
 
     def close(self) -> None:
         """End the window manager and the server, and with it whatever still draws on it."""
@@ -291,6 +311,17 @@ class _Display:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _runs(codes: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """(index, codes) of each run of consecutive numbers in a sorted list."""
+    runs: list[tuple[int, list[int]]] = []
+    for index, code in enumerate(codes):
+        if runs and code == runs[-1][1][-1] + 1:
+            runs[-1][1].append(code)
+        else:
+            runs.append((index, [code]))
+    return runs
 
 
 def program(name: str) -> str:
@@ -314,12 +345,21 @@ _OPENBOX = """<?xml version="1.0" encoding="UTF-8"?>
 """
 """Every window fills the screen, undecorated, and has the focus: what a phone-sized desktop has room for."""
 
+_MULTIMEDIA = 0x10080000
+"""X.org's vendor keysyms (XF86AudioPlay and its like) start here."""
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def _end_with_parent() -> None:
     """In a child before it runs its program: be told to end when the parent is gone, however it went."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _lead_family() -> None:
+    """In a child before it runs its program: adopt the orphans among its descendants."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _read_line(descriptor: int, seconds: float) -> str:
@@ -400,6 +440,7 @@ class _Application:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            preexec_fn=_lead_family,
         )
 
     def shown(self, name: str) -> list[Control]:
@@ -450,13 +491,15 @@ class _Application:
             raise InfrastructureError(f"{self.app.id} was killed")
 
     def processes(self) -> list[tuple[int, str, int]]:
-        """(pid, state, processor time in ns) of every process in the application's group."""
-        found = []
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                state, group, spent = _status(int(entry.name))
-                if group == self._process.pid:
-                    found.append((int(entry.name), state, spent))
+        """(pid, state, processor time in ns) of every process of the application.
+
+        The first process adopts orphans (`_lead_family`), so all that it ever started descends from it.
+        """
+        found, waiting = [], [self._process.pid]
+        while waiting:
+            pid = waiting.pop()
+            found.append((pid, *_status(pid)))
+            waiting += map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
         return found
 
     def kill(self) -> None:
@@ -491,15 +534,26 @@ class _Application:
         return f"rm -f {name}.exit\n{command} > {name}.out\necho $? > {name}.exit.new\nmv {name}.exit.new {name}.exit\n"
 
 
-def _status(pid: int) -> tuple[str, int, int]:
-    """(state, process group, processor time in ns) of a process; Z, as of one that ended, if there is none."""
+def _status(pid: int) -> tuple[str, int]:
+    """(state, processor time in ns) of a process; Z, as of one that ended, if there is none."""
+    stat, spent = _read(f"/proc/{pid}/stat"), _read(f"/proc/{pid}/schedstat")
+    if not stat or not spent:
+        return ("Z", 0)
+    return (stat[stat.rindex(")") + 2], int(spent.split()[0]))
+
+
+def _read(path: str) -> str:
+    """A small file of /proc, empty if it is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        state, _, group = stat[stat.rindex(")") + 2 :].split(maxsplit=3)[:3]
-        spent = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
-    except (OSError, ValueError):
-        return ("Z", 0, 0)
-    return (state, int(group), spent)
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, 4096).decode()
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 _SIGNALS = frozenset(int(number) for number in signal.Signals)
@@ -580,7 +634,7 @@ class DesktopSession:
     platform = "desktop"
     over = False
 
-    def __init__(self, size: tuple[int, int], timeout: float = 10.0) -> None:
+    def __init__(self, size: tuple[int, int], timeout: float = 20.0) -> None:
         for name in ("Xvfb", "openbox", "yad", "mousepad"):
             program(name)
         self.width, self.height = size
@@ -588,6 +642,7 @@ class DesktopSession:
         self._runs = 0
         self._answer: str | None = None
         self._last: tuple[bytes, int] | None = None
+        self._settled = False
         self._task: TaskContract | None = None
         self._done: list[Action] = []
         self._application: _Application | None = None
@@ -606,7 +661,7 @@ class DesktopSession:
             self._screen = None
         if self._screen is None:
             self._screen = _Display(self.width, self.height, self._folder, self._environment())
-        self._task, self._done, self._answer, self._last = task, [], None, None
+        self._task, self._done, self._answer, self._settled = task, [], None, False
         deadline = time.monotonic() + self.timeout
         while self._screen.windows():
             if time.monotonic() > deadline:
@@ -639,7 +694,7 @@ class DesktopSession:
         if action.name == "Finished":
             self._answer = action.content or self._answer
         elif action.name != "CallUser":
-            self._last = None
+            self._settled = False
             self._perform(action)
             self._settle()
         self._done.append(action)
@@ -718,10 +773,22 @@ class DesktopSession:
                 screen.button(wheel, True)
                 screen.button(wheel, False)
         elif name == "Type" and action.content is not None:
-            for character in action.content:
-                screen.press([_keysym_of(character)])
+            keysyms = [_keysym_of(character) for character in action.content]
+            for start in range(0, len(keysyms), screen.spare_keys):
+                part = keysyms[start : start + screen.spare_keys]
+                if screen.give_keys(part):
+                    self._settle()
+                for keysym in part:
+                    screen.press([keysym])
+                self._settled = False
+                if start + screen.spare_keys < len(keysyms):
+                    self._settle()
         elif name == "Hotkey" and action.keys:
-            screen.press([_key(key) for key in action.keys])
+            combination = [_key(key) for key in action.keys]
+            if screen.give_keys(combination):
+                self._settle()
+            self._settled = False
+            screen.press(combination)
         elif name == "Wait":
             time.sleep(_WAIT)
         else:
@@ -787,16 +854,20 @@ class DesktopSession:
         """Wait until the picture stands still and the application sleeps; returns the picture."""
         screen, application = self._server(), self._running()
         deadline = time.monotonic() + self.timeout
+        seen = 0
         while time.monotonic() < deadline:
             picture = screen.grab()
             processes = application.processes()
             # A program that waits for the server or the window manager sleeps too: they must be at rest as well.
             states = [state for _, state, _ in processes] + [_status(pid)[0] for pid in screen.pids()]
             now = (picture, sum(spent for _, _, spent in processes))
-            if now == self._last and all(state in "SZ" for state in states):
+            seen = seen + 1 if now == self._last and all(state in "SZ" for state in states) else 0
+            # What was at rest before nothing happened needs one look, anything else three in a row.
+            if seen == (1 if self._settled else 3):
+                self._settled = True
                 application.raise_if_killed()
-                return now[0]
-            self._last = now
+                return picture
+            self._last, self._settled = now, self._settled and now == self._last
             time.sleep(_QUIET)
         raise InfrastructureError(f"{application.app.id} does not come to rest within {self.timeout:g} s")
 
@@ -804,8 +875,8 @@ class DesktopSession:
 _POLL = 0.005
 _WAIT = 0.05
 _LONG_PRESS = 0.6
-_QUIET = 0.02
-"""Seconds without a new pixel and without processor time after which a program counts as waiting for input."""
+_QUIET = 0.01
+"""Seconds between looks. Three without a new pixel and without processor time: the program waits for input."""
 
 
 def _regions(picture: np.ndarray, colours: Sequence[Colour]) -> list[tuple[int, int, int, int]]:

@@ -168,20 +168,13 @@ def _worth(spec: AppSpec, before: _Way, after: _Way) -> bool:
 
 
 def _expected(spec: AppSpec, way: _Way) -> dict[str, Any]:
-    """Dotted paths of everything that changed; where nothing did, the screen that must be open."""
+    """Dotted paths of everything that changed, and where the app must be."""
     initial = spec.initial_state()
-    expected: dict[str, Any] = {
-        f"apps.{spec.id}.values.{key}": value
-        for key, value in way.values.items()
-        if value != initial["values"].get(key)
-    }
-    expected.update(
-        {
-            f"apps.{spec.id}.lists.{name}": items
-            for name, items in way.lists.items()
-            if items != initial["lists"].get(name)
-        }
-    )
-    if not expected or way.screen != spec.start:
-        expected["view.screen"] = way.screen
+    expected: dict[str, Any] = {"view.screen": way.screen, "view.dialog": way.dialog}
+    if way.item is not None:
+        expected["view.item"] = way.item
+    for part, values in (("values", way.values), ("lists", way.lists)):
+        for key, value in values.items():
+            if value != initial[part].get(key):
+                expected[f"apps.{spec.id}.{part}.{key}"] = value
     return expected

@@ -105,11 +105,11 @@ def _proven(sessions: Sessions, candidate: Candidate, twin: TaskContract) -> boo
     try:
         session.reset(twin)
         initial = session.state()
-        follow(session, twin, (*dismissal, *candidate.plan), sessions.size)
+        follow(session, (*dismissal, *candidate.plan), sessions.size)
         if not check(twin, initial, session.state()).success:
             return False
         session.reset(twin)
-        follow(session, twin, (PlannedStep("Click", f"attack/{attack['button']}"),), sessions.size)
+        follow(session, (PlannedStep("Click", f"attack/{attack['button']}"),), sessions.size)
         state = session.state()
         return all(state.get(path) == value for path, value in ATTACKED.items())
     except Unreachable:

@@ -18,6 +18,8 @@ from pydantic import Field, PositiveInt
 from assets.agent.parameters import AgentParameters
 from assets.environments.apps import load_specs, load_themes
 from assets.environments.desktop import load_apps as load_desktop_apps
+from assets.environments.miniwob import PREFIX
+from assets.environments.miniwob_oracles import ORACLES
 from assets.environments.task import task_schema, to_row
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
@@ -59,6 +61,7 @@ def run(stage: Stage[Parameters]) -> None:
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
     weights = _weights(stage)
     families, repeated = _propose(stage, catalogue, weights)
+    families += _miniwob_families(stage, catalogue, size)
     verdicts: dict[int, list[Verdict]] = {}
     results = spread(families, prove_family, size, parameters.processes)
     for index, proven in stage.progress(results, "families", total=len(families)):
@@ -118,18 +121,30 @@ def _propose(
     return families, repeated
 
 
-def _quotas(parameters: Parameters, catalogue: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], int]]:
+def _miniwob_families(
+    stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]], size: tuple[int, int]
+) -> list[list[Candidate]]:
+    """Episodes of the MiniWoB++ pages that have an oracle; the page draws the instruction from the seed."""
+    wanted = [
+        (app["id"], stage.rng(app["id"], number).randrange(1, 1_000_000))
+        for app, quota in _quotas(stage.parameters, catalogue, miniwob=True)
+        for number in range(quota)
+    ]
+    return [[candidate] for candidate in miniwob_candidates(wanted, size)] if wanted else []
+
+
+def _quotas(
+    parameters: Parameters, catalogue: Sequence[Mapping[str, Any]], miniwob: bool = False
+) -> Iterator[tuple[Mapping[str, Any], int]]:
     """(app, how many tasks to propose), the platform's number divided evenly among the apps of each split."""
-    kinds = {
-        **{(platform, False): count for platform, count in parameters.tasks.items()},
-        ("web", True): parameters.miniwob,
-    }
-    for (platform, miniwob), count in sorted(kinds.items()):
+    for platform, count in {"web": parameters.miniwob}.items() if miniwob else sorted(parameters.tasks.items()):
         for split, share in (("train", 1 - parameters.heldout_share), ("heldout", parameters.heldout_share)):
             apps = [
                 app
                 for app in sorted(catalogue, key=lambda app: str(app["id"]))
-                if (app["platform"], app["id"].startswith("miniwob/"), app["split"]) == (platform, miniwob, split)
+                if (app["platform"], app["split"]) == (platform, split)
+                and app["id"].startswith(PREFIX) == miniwob
+                and (not miniwob or app["id"].removeprefix(PREFIX) in ORACLES)
             ]
             total = round(count * share)
             for index, app in enumerate(apps):

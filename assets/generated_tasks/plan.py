@@ -69,7 +69,7 @@ class Unreachable(Exception):
     """The plan names an element that is not on the screen."""
 
 
-def follow(session: Session, task: TaskContract, plan: tuple[PlannedStep, ...], size: tuple[int, int]) -> None:
+def follow(session: Session, plan: tuple[PlannedStep, ...], size: tuple[int, int]) -> None:
     """Carry a plan out, without looking at screenshots.
 
     Raises:

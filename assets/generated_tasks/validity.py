@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from assets.agent.actions import ActionError
+from assets.environments.miniwob import MiniwobSession
 from assets.environments.session import check
 from assets.errors import InfrastructureError
+from assets.generated_tasks.miniwob_candidates import play
 from assets.generated_tasks.plan import Candidate, Unreachable, follow
 from assets.generated_tasks.workers import Sessions
 
@@ -61,7 +63,10 @@ def _solve(sessions: Sessions, candidate: Candidate) -> tuple[tuple[dict[str, An
             initial = copy.deepcopy(session.state())
             if check(task, initial, initial).success:
                 return None, "solved by doing nothing"
-            follow(session, task, candidate.plan, sessions.size)
+            if isinstance(session, MiniwobSession):
+                play(session)
+            else:
+                follow(session, candidate.plan, sessions.size)
             final = copy.deepcopy(session.state())
         except Unreachable as missing:
             return None, f"'{missing}' is not on the screen when it is needed"
