@@ -24,6 +24,7 @@ from assets.environments.task import task_schema, to_row
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
+from assets.generated_tasks.miniwob_candidates import miniwob_candidates
 from assets.generated_tasks.plan import Candidate, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
 from assets.generated_tasks.workers import spread
