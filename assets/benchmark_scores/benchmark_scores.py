@@ -42,6 +42,7 @@ from assets.benchmark_scores.scores import (
     Gain,
     Score,
     flat_metrics,
+    reading_order,
     score_cases,
     teacher_difference,
     training_gains,
@@ -232,7 +233,7 @@ def _write(
 def _show(stage: Stage[Parameters], scores: Sequence[Score], gains: Sequence[Gain], checkpoints: Sequence[str]) -> None:
     known = {(score.name, score.checkpoint): score.result for score in scores}
     measured = [score for score in scores if score.result.n]
-    metrics = sorted({score.name for score in measured}, key=_reading_order)
+    metrics = sorted({score.name for score in measured}, key=lambda name: reading_order(*name.split(".")))
     proportions = [name for name in metrics if not name.startswith("teachers.")]
     stage.table(
         "scores",
@@ -259,12 +260,6 @@ def _show(stage: Stage[Parameters], scores: Sequence[Score], gains: Sequence[Gai
     ours = [score for score in scores if score.checkpoint == candidate and score.name in proportions]
     stage.table("leaderboard", COLUMNS, leaderboard(ours, read_published()))
     stage.picture("scores", heat_map(scores, checkpoints, proportions))
-
-
-def _reading_order(name: str) -> tuple[int, bool, str]:
-    domain, metric = name.split(".")
-    order = {domain: place for place, domain in enumerate(MAIN_METRIC)}
-    return (order.get(domain, len(order)), metric != MAIN_METRIC.get(domain), metric)
 
 
 def _cell(result: Interval | None) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.benchmark_scores.scores import Score
+from assets.benchmark_scores.scores import Score, reading_order
 
 PUBLISHED = Path(__file__).parent / "published" / "ui_venus_2_tables.csv"
 FULL_SIZE = ("UI-Venus-2-9B", "UI-Venus-2-27B")
-COLUMNS = ("domain", "benchmark", "metric", "this run", *FULL_SIZE, "best other, published")
+COLUMNS = ("domain", "benchmark", "metric", "this run", *FULL_SIZE, "best other")
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,17 @@ def leaderboard(scores: Iterable[Score], figures: Iterable[Published]) -> list[t
     for figure in figures:
         published.setdefault((figure.domain, figure.benchmark, figure.metric), []).append(figure)
     theirs = [
-        (*key, "", *(_value(members, model) for model in FULL_SIZE), _best_other(members))
+        (
+            key[0],
+            f"{key[1]} (published; full-size models)",
+            key[2],
+            "",
+            *(_value(members, model) for model in FULL_SIZE),
+            _best_other(members),
+        )
         for key, members in published.items()
     ]
-    order = {domain: place for place, domain in enumerate(["grounding", "captcha", "mobile", "web", "computer"])}
-    return sorted([*ours, *theirs], key=lambda row: (order.get(row[0], len(order)), row[3] == ""))
+    return sorted([*ours, *theirs], key=lambda row: (reading_order(row[0], "")[0], row[3] == ""))
 
 
 def _value(figures: Iterable[Published], model: str) -> str:

@@ -86,7 +86,7 @@ def compare(
     """Every metric that both checkpoints have (of one domain, if named), paired case by case."""
     gains = []
     old, new = _by_measure(cases[before]), _by_measure(cases[after])
-    for measure in sorted(old.keys() & new.keys()):
+    for measure in sorted(old.keys() & new.keys(), key=lambda measure: reading_order(*measure[1:])):
         if domain is not None and measure[1] != domain:
             continue
         pairs = _pair(old[measure], new[measure])
@@ -136,6 +136,12 @@ def teacher_difference(cases: Mapping[str, Sequence[Case]], student: str, seed: 
             )
         )
     return stratified_paired_bootstrap(strata, seed, resamples=resamples)
+
+
+def reading_order(domain: str, metric: str) -> tuple[int, bool, str]:
+    """Sorts metrics as people read them: domain by domain in the lineage's order, what it is trained for first."""
+    order = {name: place for place, name in enumerate(MAIN_METRIC)}
+    return (order.get(domain, len(order)), metric != MAIN_METRIC.get(domain), metric)
 
 
 def flat_metrics(scores: Iterable[Score]) -> dict[str, float]:

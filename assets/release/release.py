@@ -17,8 +17,6 @@ from assets.release.model_card import model_card
 from assets.stage import Stage
 from assets.statistics import Interval
 
-__all__ = ["Parameters", "run"]
-
 
 def run(stage: Stage[Parameters]) -> None:
     """Read the two reports, decide, and write the decision."""

@@ -196,7 +196,7 @@ def test_published_figures_stand_apart_from_ours() -> None:
     assert rows[0][:3] == ("grounding", "grounding screens (this project's, held out)", "point_in_box")
     assert rows[0][4:] == ("", "", "")
     # Table 6 is the one in which lower is better: the best other attack success rate is the lowest.
-    osharm = next(row for row in rows if row[1] == "OSHarm")
+    osharm = next(row for row in rows if row[1].startswith("OSHarm (published"))
     rates = [f.value for f in figures if f.benchmark == "OSHarm" and not f.model.startswith("UI-Venus-2")]
     assert osharm[6].startswith(f"{min(rates):.1f} ")
 
