@@ -20,8 +20,20 @@ from assets.errors import MissingProgramError, ParameterError
 PREFIX = "miniwob/"
 """App ids are `miniwob/<page>`."""
 
+TRAIN = (
+    "choose-list", "click-button", "click-button-sequence", "click-checkboxes", "click-checkboxes-large",
+    "click-checkboxes-transfer", "click-collapsible", "click-collapsible-nodelay", "click-color", "click-dialog",
+    "click-link", "click-option", "click-tab", "click-test", "click-test-transfer", "enter-password", "enter-text",
+    "enter-text-dynamic", "find-word", "focus-text", "grid-coordinate", "identify-shape", "login-user", "navigate-tree",
+    "read-table", "simple-arithmetic", "unicode-test",
+)  # fmt: skip
+"""Pages that training episodes may come from: those that can be solved by clicks and typing."""
+
 HELDOUT = ("click-test-2", "click-dialog-2", "focus-text-2", "click-widget", "enter-text-2", "click-tab-2-easy")
-"""Pages that no training episode comes from."""
+"""Pages that no training episode comes from.
+
+All of TRAIN and HELDOUT begin a new episode without being loaded again and are then the same as fresh.
+"""
 
 
 @cache
@@ -61,6 +73,7 @@ class MiniwobSession(PageSession):
             initial_state={"seed": seed},
             expected_state={"success": True},
             allowed_side_effects=("done", "reward", "dom", "answer", "notes"),
+            step_budget=20,
             split=split_of(page),
         )
         self.reset(task)
@@ -90,9 +103,12 @@ class MiniwobSession(PageSession):
         self._acted: list[Action] = []
         self._agent: dict[str, Any] = {"answer": None, "notes": []}
         self._seed = int(task.initial_state.get("seed", 0))
-        # Loaded anew each time: some pages keep what the last episode left.
-        self.page.goto((_folder() / "miniwob" / f"{page}.html").as_uri(), wait_until="load")
-        self.page.evaluate(_START, [self._seed, _HIDE])
+        address = (_folder() / "miniwob" / f"{page}.html").as_uri()
+        if self.page.url == address and page in (*TRAIN, *HELDOUT):
+            self.page.evaluate(_RESTART, self._seed)
+        else:
+            self.page.goto(address, wait_until="load")
+            self.page.evaluate(_START, [self._seed, _HIDE])
 
     def _state(self) -> dict[str, Any]:
         document, utterance, done, reward = self.page.evaluate(_STATE)
@@ -133,11 +149,18 @@ _START = """([seed, hide]) => {
   Math.seedrandom(seed);
   core.startEpisodeReal();
 }"""
+_RESTART = """(seed) => {
+  document.activeElement?.blur();
+  Math.seedrandom(seed);
+  core.startEpisodeReal();
+}"""
 _STATE = """() => {
   const controls = [...document.querySelectorAll("#area input, #area textarea, #area select")];
   const values = controls.map((control) => [control.value, control.checked]);
   const focused = controls.indexOf(document.activeElement);
-  const document_ = JSON.stringify([document.getElementById("area").innerHTML, values, focused]);
+  // MiniWoB++ marks what was touched, and the mark outlives the episode.
+  const area = document.getElementById("area").innerHTML.replace(/ data-tampered="[^"]*"/g, "");
+  const document_ = JSON.stringify([area, values, focused]);
   return [document_, core.getUtterance(), WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL];
 }"""
 

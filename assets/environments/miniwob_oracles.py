@@ -248,13 +248,6 @@ def _choose(scene: Scene) -> Iterator[Move]:
     yield scene.click(scene.one("Submit", "button"))
 
 
-def _spin(scene: Scene) -> Iterator[Move]:
-    value = re.findall(r"Select (-?\d+)", scene.utterance)[0]
-    yield Action("DoubleClick", point=scene.click(scene.box("#spinner"))[0].point), (scene.box("#spinner"),)
-    yield scene.type(value)
-    yield scene.click(scene.one("Submit", "button"))
-
-
 def _tabs_with_link(scene: Scene) -> Iterator[Move]:
     word = scene.quoted()[0]
     tabs = [element.label for element in scene.all(kind="presentation")]
@@ -313,6 +306,5 @@ ORACLES: dict[str, Oracle] = {
     "read-table": _read_table,
     "simple-arithmetic": _arithmetic,
     "unicode-test": _click_named,
-    "use-spinner": _spin,
 }
 """Page -> oracle."""
