@@ -146,7 +146,7 @@ def precision(settings: Optimisation, device: torch.device) -> AbstractContextMa
 
 
 def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
-    """All curves of the stage in one picture, a panel each."""
+    """All curves of the stage in one picture; those whose names share what stands before a `/` share a panel."""
     import io
 
     import matplotlib
@@ -155,17 +155,24 @@ def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
     from matplotlib.figure import Figure
     from PIL import Image
 
-    names = sorted({key for _, key, _ in stage.series})
-    columns = min(3, max(1, len(names)))
-    rows = max(1, math.ceil(len(names) / columns))
-    figure = Figure(figsize=(4 * columns, 2.6 * rows), dpi=80, layout="constrained")
-    for place, key in enumerate(names):
+    panels: dict[str, list[str]] = {}
+    for key in sorted({key for _, key, _ in stage.series}):
+        panels.setdefault(key.partition("/")[0], []).append(key)
+    columns = min(3, max(1, len(panels)))
+    rows = max(1, math.ceil(len(panels) / columns))
+    figure = Figure(figsize=(4 * columns, 2.6 * rows), dpi=80)
+    figure.subplots_adjust(0.12 / columns, 0.25 / rows, 1 - 0.03 / columns, 1 - 0.12 / rows, 0.2, 0.35)
+    for place, (title, keys) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, place + 1)
-        points = sorted({(step, value) for step, other, value in stage.series if other == key})
-        axes.plot([step for step, _ in points], [value for _, value in points], marker=".", linewidth=1)
-        axes.set_title(key, fontsize=9)
+        for key in keys:
+            points = sorted({(step, value) for step, other, value in stage.series if other == key})
+            label = key.partition("/")[2] or None
+            axes.plot([step for step, _ in points], [value for _, value in points], ".-", linewidth=1, label=label)
+        axes.set_title(title, fontsize=9)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
+        if "/" in keys[0]:
+            axes.legend(fontsize=6, loc="best", framealpha=0.6)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     stage.picture(name, Image.open(buffer))
