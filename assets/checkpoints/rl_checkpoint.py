@@ -11,10 +11,7 @@ Left out: trajectory success in the live environment as the criterion, and rollo
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -29,6 +26,7 @@ from assets.agent.samples import TABLE_OF_DOMAIN, Sample, Screen, load_samples, 
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses import ALGORITHMS
 from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty
+from assets.checkpoints.measurement import BestWeights, Measurement, accuracy, put_aside, screens_a_step, thin
 from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -37,8 +35,6 @@ from assets.stage import Stage, StageParameters
 from assets.statistics import paired_bootstrap, proportion
 
 if TYPE_CHECKING:
-    import random
-
     import torch
     from transformers import PreTrainedModel
 
@@ -48,21 +44,6 @@ class ClipBounds(StageParameters):
 
     low: float = Field(gt=0)
     high: float = Field(gt=0)
-
-
-class Measurement(StageParameters):
-    """What is measured on the way.
-
-    Attributes:
-        validation_share: share of the training groups put aside to choose the checkpoint.
-        validation_questions: most of them that are asked; so is `curve_questions` of held-out ones on the way.
-        heldout_questions: most held-out questions asked before and after.
-    """
-
-    validation_share: float = Field(ge=0, lt=1)
-    validation_questions: int = Field(ge=0)
-    curve_questions: int = Field(ge=0)
-    heldout_questions: int = Field(ge=0)
 
 
 class Parameters(StageParameters):
@@ -234,86 +215,6 @@ class Learner:
             logits = model.lm_head(answers).float() / self._settings.temperature
         chosen = logits.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
         return scoring.rows(chosen)
-
-
-class BestWeights:
-    """The weights with the highest score so far, in a file that outlives the process.
-
-    Measurements are the same on every run, so a run that continues from an earlier checkpoint meets its old scores
-    again and ends with the same choice. Of equal scores the first is kept: it has drifted least.
-    """
-
-    def __init__(self, path: Path, model: PreTrainedModel) -> None:
-        self._path = path
-        self._model = model
-
-    def offer(self, step: int, score: float) -> None:
-        """Keep the model's weights if they score higher than those kept."""
-        from safetensors.torch import save_file
-
-        if self._path.is_file() and score <= self._record()[1]:
-            return
-        weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
-        partial = self._path.with_suffix(".partial")
-        save_file(weights, partial, {"step": str(step), "score": repr(score)})
-        os.replace(partial, self._path)
-
-    def restore(self) -> int:
-        """Load the weights kept into the model; returns their step."""
-        import torch
-        from safetensors.torch import load_file
-
-        weights = load_file(self._path)
-        with torch.no_grad():
-            for name, parameter in self._model.named_parameters():
-                parameter.copy_(weights[name])
-        return self._record()[0]
-
-    def _record(self) -> tuple[int, float]:
-        from safetensors import safe_open
-
-        with safe_open(self._path, "pt") as file:
-            record = file.metadata()
-        return int(record["step"]), float(record["score"])
-
-
-def screens_a_step(screens: Sequence[Screen], questions: int) -> int:
-    """How many screens hold about `questions` questions, by the average of all screens."""
-    return max(1, round(questions * len(screens) / sum(len(screen.samples) for screen in screens)))
-
-
-def put_aside(screens: Sequence[Screen], share: float, rng: random.Random) -> tuple[list[Screen], list[Sample]]:
-    """Take a share of the groups out of the training screens: what remains, and the samples taken out."""
-    groups = sorted({sample.group for screen in screens for sample in screen.samples})
-    aside = set(rng.sample(groups, int(len(groups) * share)))
-    remaining = []
-    taken: list[Sample] = []
-    for screen in screens:
-        kept = tuple(sample for sample in screen.samples if sample.group not in aside)
-        taken += [sample for sample in screen.samples if sample.group in aside]
-        if kept:
-            remaining.append(replace(screen, samples=kept))
-    return remaining, taken
-
-
-def thin(samples: Sequence[Sample], most: int) -> list[Sample]:
-    """About `most` samples, whole groups, spread evenly over all of them; all where there are fewer."""
-    groups: dict[str, list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.group, []).append(sample)
-    share = min(1.0, most / max(1, len(samples)))
-    members = list(groups.values())
-    return [
-        sample
-        for index, group in enumerate(members)
-        if int((index + 1) * share) > int(index * share)
-        for sample in group
-    ]
-
-
-def accuracy(matches: Sequence[Match]) -> float:
-    """Share of correct steps."""
-    return sum(match.correct for match in matches) / len(matches)
 
 
 def report(

@@ -62,6 +62,27 @@ RL: dict[str, Any] = {
         "heldout_questions": 24,
     },
 }
+DISTILLATION: dict[str, Any] = {
+    "optimisation": {**OPTIMISATION, "steps": 15},
+    "start": "midtrained",
+    "estimator": "forward_kl",
+    "top_k": None,
+    "advantage_bound": 20.0,
+    "gate": {"low": 0.5, "high": 2.0},
+    "weights": None,
+    "mix": {"grounding": 1, "captcha": 1, "mobile": 1, "web": 1, "computer": 1},
+    "questions": 20,
+    "temperature": 1.0,
+    "max_new_tokens": 16,
+    "rows": 64,
+    "match_distance": 0.14,
+    "measurement": {
+        "validation_share": 0.25,
+        "validation_questions": 4,
+        "curve_questions": 4,
+        "heldout_questions": 12,
+    },
+}
 
 
 def make_project(root: Path, **sections: dict[str, Any]) -> Path:

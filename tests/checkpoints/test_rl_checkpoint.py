@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +12,13 @@ import torch
 
 from assets.agent import fan
 from assets.agent.model import load_model
-from assets.agent.samples import Sample, Screen, load_samples, load_screens
+from assets.agent.samples import Sample, load_samples
 from assets.checkpoints import rl_checkpoint
-from assets.checkpoints.rl_checkpoint import BestWeights, Learner, Parameters, put_aside, screens_a_step, thin
+from assets.checkpoints.rl_checkpoint import Learner, Parameters
 from assets.checkpoints.rollouts import Sampler, sampled_log_probs, scoring_batches
 from assets.errors import InputError, ParameterError
-from assets.stage import execute
-from tests.checkpoints.micro_project import OPTIMISATION, RL, make_project, picture, write_params
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_project(tmp_path_factory.mktemp("original") / "project", rl_checkpoint=RL)
-
-
-@pytest.fixture
-def project(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("HESPER_TRACKING", "off")
-    copy = tmp_path / "project"
-    shutil.copytree(original, copy, symlinks=True)
-    yield copy
-    torch.use_deterministic_algorithms(False)
+from assets.stage import execute, load_section
+from tests.checkpoints.micro_project import OPTIMISATION, REPOSITORY, RL, write_params
 
 
 def metrics(project: Path, domain: str) -> dict[str, float]:
@@ -129,23 +113,6 @@ def test_the_best_checkpoint_is_kept(project: Path) -> None:
     assert figures["heldout_accuracy"] == figures["heldout_accuracy_before"]
 
 
-def test_best_weights_keep_the_first_of_equals(tmp_path: Path) -> None:
-    model = torch.nn.Linear(2, 1)
-    best = BestWeights(tmp_path / "best.safetensors", model)
-    best.offer(0, 0.5)
-    kept = model.weight.detach().clone()
-    with torch.no_grad():
-        model.weight.add_(1.0)
-    best.offer(1, 0.5)
-    assert best.restore() == 0
-    assert torch.equal(model.weight, kept)
-    with torch.no_grad():
-        model.weight.add_(1.0)
-    BestWeights(tmp_path / "best.safetensors", model).offer(2, 0.6)
-    assert best.restore() == 2
-    assert torch.equal(model.weight, kept + 1)
-
-
 def test_no_training_sample_is_a_clear_error(project: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -165,12 +132,12 @@ def test_checkpoints_lie_between_uses(project: Path) -> None:
 # --- rollouts --------------------------------------------------------------------------------------------------------
 
 
-def test_sampled_log_probabilities_equal_recomputed_ones(original: Path) -> None:
+def test_sampled_log_probabilities_equal_recomputed_ones(midtrained_project: Path) -> None:
     """And nothing is made from text again: the ids scored are the ids sampled."""
-    model, processor = load_model(original / "models" / "midtrained", "cpu")
+    model, processor = load_model(midtrained_project / "models" / "midtrained", "cpu")
     samples = [
-        *load_samples(original / "data" / "grounding_samples", "grounding", "train")[:6],
-        *load_samples(original / "data" / "verified_trajectories", "web", "train")[:4],
+        *load_samples(midtrained_project / "data" / "grounding_samples", "grounding", "train")[:6],
+        *load_samples(midtrained_project / "data" / "verified_trajectories", "web", "train")[:4],
     ]
     sampler = Sampler(processor, "brief", 1.0, 16, 0.14, 64)
     rollouts = [rollout for group in sampler.draw(model, samples, 3, 11) for rollout in group]
@@ -186,9 +153,9 @@ def test_sampled_log_probabilities_equal_recomputed_ones(original: Path) -> None
     assert sorted(seen) == sorted([*range(len(rollouts))] * 2)
 
 
-def test_the_same_seed_draws_the_same_answers(original: Path) -> None:
-    model, processor = load_model(original / "models" / "midtrained", "cpu")
-    samples = load_samples(original / "data" / "grounding_samples", "grounding", "train")[:4]
+def test_the_same_seed_draws_the_same_answers(midtrained_project: Path) -> None:
+    model, processor = load_model(midtrained_project / "models" / "midtrained", "cpu")
+    samples = load_samples(midtrained_project / "data" / "grounding_samples", "grounding", "train")[:4]
     sampler = Sampler(processor, "brief", 1.0, 16, 0.14, 64)
     first, again, other = (
         [rollout.answer.ids for group in sampler.draw(model, samples, 4, seed) for rollout in group]
@@ -198,47 +165,6 @@ def test_the_same_seed_draws_the_same_answers(original: Path) -> None:
     assert first != other
 
 
-# --- data ------------------------------------------------------------------------------------------------------------
-
-
-def test_put_aside_takes_whole_groups(original: Path) -> None:
-    screens = load_screens(original / "data" / "grounding_samples", "grounding", "train")
-    remaining, aside = put_aside(screens, 0.25, random.Random(0))
-    assert len({sample.group for sample in aside}) == 4
-    assert not {sample.group for sample in aside} & {s.group for screen in remaining for s in screen.samples}
-    assert len(aside) + sum(len(screen.samples) for screen in remaining) == 32
-
-
-def test_put_aside_cuts_screens_that_several_episodes_share() -> None:
-    image = picture(0)
-
-    def sample(episode: str) -> Sample:
-        return Sample(f"{episode}/0", "web", "train", episode, image, 64, 64, "web", "Save", (), "", (), (), "Click")
-
-    screen = Screen(image, 64, 64, "web", (sample("a"), sample("b")))
-    remaining, aside = put_aside([screen], 0.5, random.Random(0))
-    assert len(aside) == len(remaining[0].samples) == 1
-    assert aside[0].group != remaining[0].samples[0].group
-
-
-def test_thin_spreads_over_groups(original: Path) -> None:
-    samples = load_samples(original / "data" / "grounding_samples", "grounding", "heldout")
-    assert thin(samples, 1000) == samples
-    assert thin(samples, 0) == []
-    some = thin(samples, 8)
-    assert len(some) == 8
-    assert sorted({sample.group[-2:] for sample in some}) == ["02", "05", "08", "11"]
-
-
-def test_screens_a_step(original: Path) -> None:
-    screens = load_screens(original / "data" / "grounding_samples", "grounding", "train")  # two questions each
-    assert screens_a_step(screens, 8) == 4
-    assert screens_a_step(screens, 1) == 1
-
-
 def test_parameters_of_the_profiles_load() -> None:
-    from assets.stage import load_section
-    from tests.checkpoints.micro_project import REPOSITORY
-
     for file in (REPOSITORY / "params.yaml", REPOSITORY / "infra" / "profiles" / "smoke.yaml"):
         assert load_section(file, "rl_checkpoint", Parameters).samples >= 2

@@ -1,0 +1,346 @@
+"""Multi-teacher on-policy distillation: five domain specialists become one model (METHOD.md, "MOPD").
+
+One step: the student answers samples of every domain; the frozen teacher of each sample's domain scores the student's
+tokens; the student moves towards what the teacher would have said there. What each token counts depends on what the
+student got wrong. Two estimators by name, and two starting points, since at small scale the published sampled-token
+form has too much variance and the average of the teachers' weights is a strong start (FACTS.md).
+
+Left out: the hint of the action type in the teacher's prompt, scoring by an inference server.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from assets.agent import fan
+from assets.agent.matching import Match
+from assets.agent.model import load_model, save_model
+from assets.agent.model_policy import score_samples
+from assets.agent.parameters import AgentParameters
+from assets.agent.processor import Processor
+from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.checkpoints.deck import Deck
+from assets.checkpoints.losses.distillation import (
+    ErrorClass,
+    StructuredWeights,
+    TokenClass,
+    error_class,
+    forward_kl,
+    importance_gate,
+    reverse_kl,
+    sampled_token,
+    structured_weights,
+    token_classes,
+    weighted_mean,
+)
+from assets.checkpoints.measurement import BestWeights, Measurement, accuracy, put_aside, screens_a_step, thin
+from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.errors import InputError
+from assets.stage import Stage, StageParameters
+from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+class Gate(StageParameters):
+    """Bounds of the ratio between a token's probability now and when it was sampled; outside it counts for nothing."""
+
+    low: float = Field(ge=0)
+    high: float = Field(gt=0)
+
+
+class Mix(StageParameters):
+    """Share of the samples of a step by domain; a domain with 0 is left out."""
+
+    grounding: float = Field(ge=0)
+    captcha: float = Field(ge=0)
+    mobile: float = Field(ge=0)
+    web: float = Field(ge=0)
+    computer: float = Field(ge=0)
+
+
+class Parameters(StageParameters):
+    """Distillation.
+
+    Attributes:
+        start: the average of the teachers' weights, or the mid-trained model they all come from.
+        estimator: see `losses.distillation`.
+        top_k: of the teacher's distribution, for the whole-vocabulary estimators; null takes all of it.
+        advantage_bound: largest advantage of a token, for `sampled_token`.
+        weights: by the student's error and the token's class; null weighs every token alike.
+        questions: samples answered in a step, shared out over the domains by `mix`.
+        rows: most answers in one pass through the model.
+        match_distance: see `matching.SCREEN_DISTANCE`.
+    """
+
+    optimisation: Optimisation
+    start: Literal["average", "midtrained"]
+    estimator: Literal["forward_kl", "reverse_kl", "sampled_token"]
+    top_k: int | None = Field(ge=1)
+    advantage_bound: float = Field(gt=0)
+    gate: Gate
+    weights: StructuredWeights | None
+    mix: Mix
+    questions: int = Field(ge=1)
+    temperature: float = Field(gt=0)
+    max_new_tokens: int = Field(ge=1)
+    rows: int = Field(ge=1)
+    match_distance: float = Field(gt=0)
+    measurement: Measurement
+
+
+def run(stage: Stage[Parameters]) -> None:
+    """The mid-trained model, five specialists and their domains' samples -> models/distilled."""
+    settings, mix = stage.parameters, stage.parameters.mix.model_dump()
+    agent = stage.section("agent", AgentParameters)
+    prepare(settings.optimisation, stage.seed)
+    domains = {domain: DomainSamples(stage, domain) for domain in DOMAINS if mix[domain]}
+    student, processor = load_model(stage.input("models/midtrained"))
+    teachers = {domain: load_model(stage.input(f"models/rl/{domain}"))[0].requires_grad_(False) for domain in domains}
+    if settings.start == "average":
+        average_weights(student, list(teachers.values()))
+
+    def measure(model: PreTrainedModel, samples: Sequence[Sample]) -> list[Match]:
+        return score_samples(
+            model, processor, samples, settings.max_new_tokens, agent.system_prompt, settings.match_distance
+        )
+
+    best = BestWeights(stage.work / "best.safetensors", student)
+
+    def evaluate(step: int) -> dict[str, float]:
+        figures = {}
+        for domain, samples in domains.items():
+            if samples.curve:
+                figures[f"heldout/{domain}"] = accuracy(measure(student, samples.curve))
+        scores = [accuracy(measure(student, s.validation)) for s in domains.values() if s.validation]
+        if scores:
+            figures["validation/accuracy"] = sum(scores) / len(scores)
+            best.offer(step, figures["validation/accuracy"])
+        return figures
+
+    start = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
+    for name, value in evaluate(0).items():
+        stage.metric(name, value, 0)
+    learner = Learner(stage, agent, student, teachers, processor, {name: s.screens for name, s in domains.items()})
+    train(stage, settings.optimisation, {"student": student}, learner.step, evaluate)
+
+    kept = any(samples.validation for samples in domains.values())
+    stage.summary(kept_step=best.restore() if kept else settings.optimisation.steps)
+    end = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
+    taught = {domain: measure(teachers[domain], samples.heldout) for domain, samples in domains.items()}
+    _report_heldout(stage, domains, start, end, taught)
+    _report_ledger(stage, learner.screens)
+    draw_curves(stage)
+    save_model(student, processor, stage.output)
+
+
+class DomainSamples:
+    """What a domain gives: screens to train on, samples put aside to choose the weights, held-out samples."""
+
+    def __init__(self, stage: Stage[Parameters], domain: str) -> None:
+        folder, measured = stage.input(TABLE_OF_DOMAIN[domain]), stage.parameters.measurement
+        self.screens, aside = put_aside(
+            load_screens(folder, domain, "train"), measured.validation_share, stage.rng("aside", domain)
+        )
+        if not self.screens:
+            raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
+        self.validation = thin(aside, measured.validation_questions)
+        self.heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
+        self.curve = thin(self.heldout, measured.curve_questions)
+
+
+class Learner:
+    """What one step of distillation computes: answers, the teachers' view of them, gradients, the ledger."""
+
+    def __init__(
+        self,
+        stage: Stage[Parameters],
+        agent: AgentParameters,
+        student: PreTrainedModel,
+        teachers: dict[str, PreTrainedModel],
+        processor: Processor,
+        screens: dict[str, list[Screen]],
+    ) -> None:
+        settings = stage.parameters
+        self._stage = stage
+        self._settings = settings
+        self._student = student
+        self._teachers = teachers
+        self._processor = processor
+        self._decks = {domain: Deck(stage, domain, members) for domain, members in screens.items()}
+        mix = settings.mix.model_dump()
+        total = sum(mix[domain] for domain in screens)
+        self._texts: dict[int, str] = {}
+        self.screens = {
+            domain: screens_a_step(members, settings.questions * mix[domain] / total)
+            for domain, members in screens.items()
+        }
+        self._sampler = Sampler(
+            processor,
+            agent.system_prompt,
+            settings.temperature,
+            settings.max_new_tokens,
+            settings.match_distance,
+            settings.rows,
+        )
+
+    def step(self, number: int) -> dict[str, float]:
+        """Forward and backward of step `number`; what to plot."""
+        samples = [
+            sample
+            for domain, deck in self._decks.items()
+            for screen in deck.deal(number * self.screens[domain], self.screens[domain])
+            for sample in screen.samples
+        ]
+        seed = self._stage.rng("answers", number).getrandbits(62)
+        rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
+        errors = [error_class(rollout.match) for rollout in rollouts]
+        classes = [token_classes(self._pieces(rollout)) for rollout in rollouts]
+        weights = structured_weights(classes, errors, self._settings.weights)
+        tokens = sum(len(rollout.answer.ids) for rollout in rollouts)
+        ledger = Ledger(rollouts, errors, classes)
+        total = 0.0
+        for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
+            members = scoring.indices.tolist()
+            student = self._logits(self._student, scoring)
+            teacher = self._taught([rollouts[index] for index in members])
+            chosen = student.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
+            sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
+            weight = chosen.new_tensor([value for index in members for value in weights[index]])
+            weight = weight * importance_gate(chosen, sampled, self._settings.gate.low, self._settings.gate.high)
+            loss = weighted_mean(self._values(student, teacher, scoring), weight, tokens)
+            loss.backward()
+            total += float(loss.detach())
+            ledger.enter(members, weight, forward_kl(student.detach(), teacher))
+        return {"loss": total, **ledger.figures()}
+
+    def _values(self, student: torch.Tensor, teacher: torch.Tensor, scoring: ScoringBatch) -> torch.Tensor:
+        """What the estimator gives each answer token, from logits `[answer tokens, vocabulary]`: `[answer tokens]`."""
+        settings = self._settings
+        if settings.estimator == "forward_kl":
+            return forward_kl(student, teacher, settings.top_k)
+        if settings.estimator == "reverse_kl":
+            return reverse_kl(student, teacher, settings.top_k)
+        targets = scoring.batch.targets()[:, None]
+        of_student, of_teacher = (logits.log_softmax(-1).gather(-1, targets)[:, 0] for logits in (student, teacher))
+        return sampled_token(of_student, of_teacher, settings.advantage_bound)
+
+    def _taught(self, rollouts: Sequence[Rollout]) -> torch.Tensor:
+        """The logits of each answer's own teacher, `[answer tokens, vocabulary]`; answers of a domain lie together."""
+        import torch
+
+        taught = []
+        with torch.no_grad():
+            for domain, run in itertools.groupby(rollouts, key=lambda rollout: rollout.sample.domain):
+                members = list(run)
+                for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
+                    taught.append(self._logits(self._teachers[domain], scoring))
+        return torch.cat(taught)
+
+    def _logits(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
+        """Of the answer tokens, at the temperature of the sampling: `[answer tokens, vocabulary]`."""
+        with precision(self._settings.optimisation, model.device):
+            answers = fan.forward(model, scoring.batch).answers
+            return model.lm_head(answers).float() / self._settings.temperature
+
+    def _pieces(self, rollout: Rollout) -> list[str]:
+        """The text of each token of an answer."""
+        return [self._piece(token) for token in rollout.answer.ids]
+
+    def _piece(self, token: int) -> str:
+        if token not in self._texts:
+            self._texts[token] = str(self._processor.tokenizer.decode([token]))
+        return self._texts[token]
+
+
+class Ledger:
+    """What a step of training spent its weight on: by what the tokens belong to, by error and by domain."""
+
+    def __init__(
+        self, rollouts: Sequence[Rollout], errors: Sequence[ErrorClass], classes: Sequence[Sequence[TokenClass]]
+    ) -> None:
+        self._rollouts = rollouts
+        self._errors = errors
+        self._classes = classes
+        self._sums: dict[str, tuple[float, float]] = {}
+
+    def enter(self, members: Sequence[int], weights: torch.Tensor, divergence: torch.Tensor) -> None:
+        """The weight and the KL divergence of each token of some of the answers, `[answer tokens]` both."""
+        places = [(self._rollouts[index].sample.domain, kind) for index in members for kind in self._classes[index]]
+        for (domain, kind), weight, value in zip(places, weights.tolist(), divergence.tolist(), strict=True):
+            self._add(f"weight/{kind.name.lower()}", weight)
+            self._add(f"kl/{kind.name.lower()}", value)
+            self._add(f"kl/{domain}", value)
+
+    def figures(self) -> dict[str, float]:
+        """Mean weight and divergence of the tokens of a class, shares of the errors, accuracy in each domain."""
+        for rollout, error in zip(self._rollouts, self._errors, strict=True):
+            self._add(f"sampled/{rollout.sample.domain}", rollout.match.correct)
+            for kind in ErrorClass:
+                self._add(f"error/{kind.name.lower()}", error == kind)
+        return {name: total / count for name, (total, count) in self._sums.items()}
+
+    def _add(self, name: str, value: float) -> None:
+        total, count = self._sums.get(name, (0.0, 0.0))
+        self._sums[name] = (total + value, count + 1)
+
+
+def average_weights(model: PreTrainedModel, others: Sequence[PreTrainedModel]) -> None:
+    """Give `model` the mean of the weights of models of its shape ("model soup", arXiv:2203.05482)."""
+    import torch
+
+    members = [dict(other.named_parameters()) for other in others]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.stack([member[name].float() for member in members]).mean(0))
+
+
+def _report_heldout(
+    stage: Stage[Parameters],
+    domains: dict[str, DomainSamples],
+    start: dict[str, list[Match]],
+    end: dict[str, list[Match]],
+    taught: dict[str, list[Match]],
+) -> None:
+    """The student against each teacher in the teacher's own domain, on the same held-out samples."""
+    rows: list[list[object]] = []
+    strata = []
+    for domain, samples in domains.items():
+        if not samples.heldout:
+            continue
+        clusters = [sample.group for sample in samples.heldout]
+        before, student, teacher = ([match.correct for match in matches[domain]] for matches in (start, end, taught))
+        strata.append((teacher, student, clusters))
+        shown = [str(proportion(outcomes, clusters)) for outcomes in (before, teacher, student)]
+        difference = paired_bootstrap(teacher, student, stage.seed, clusters)
+        rows.append([domain, len(clusters), *shown, str(difference)])
+        stage.summary(**{f"student_{domain}": _share(student), f"teacher_{domain}": _share(teacher)})
+    if not rows:
+        stage.log("no held-out sample of any domain: nothing measured")
+        return
+    mean = stratified_paired_bootstrap(strata, stage.seed)
+    rows.append(["mean of the domains", sum(len(student) for _, student, _ in strata), "", "", "", str(mean)])
+    stage.table("heldout", ["domain", "questions", "start", "teacher", "student", "student minus teacher"], rows)
+    stage.summary(student_minus_teachers=mean.value, heldout_questions=mean.n)
+
+
+def _report_ledger(stage: Stage[Parameters], screens: dict[str, int]) -> None:
+    """How weights, divergences and errors moved: the first and the last point of each curve."""
+    points: dict[str, list[float]] = {}
+    for _, name, value in stage.series:
+        if name.split("/")[0] in ("weight", "kl", "error", "sampled"):
+            points.setdefault(name, []).append(value)
+    rows: list[list[object]] = [[name, values[0], values[-1]] for name, values in sorted(points.items())]
+    rows += [[f"screens a step/{domain}", count, count] for domain, count in screens.items()]
+    stage.table("ledger", ["figure", "first", "last"], rows)
+
+
+def _share(outcomes: Sequence[bool]) -> float:
+    return sum(outcomes) / len(outcomes)
