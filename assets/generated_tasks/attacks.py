@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from assets.environments.session import check
 from assets.environments.task import TaskContract, canonical_json, task_schema, to_row
+from assets.environments.workers import Sessions
 from assets.generated_tasks.plan import Candidate, PlannedStep, Unreachable, follow
-from assets.generated_tasks.workers import Sessions
 
 if TYPE_CHECKING:
     import pyarrow as pa

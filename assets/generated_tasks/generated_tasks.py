@@ -21,13 +21,13 @@ from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
 from assets.environments.miniwob_oracles import ORACLES
 from assets.environments.task import task_schema, to_row
+from assets.environments.workers import spread
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
 from assets.generated_tasks.miniwob_candidates import miniwob_candidates
 from assets.generated_tasks.plan import Candidate, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
-from assets.generated_tasks.workers import spread
 from assets.stage import Stage, StageParameters, write_parquet
 
 

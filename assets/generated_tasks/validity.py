@@ -15,10 +15,10 @@ from typing import Any
 from assets.agent.actions import ActionError
 from assets.environments.miniwob import MiniwobSession
 from assets.environments.session import check
+from assets.environments.workers import Sessions
 from assets.errors import InfrastructureError
 from assets.generated_tasks.miniwob_candidates import play
 from assets.generated_tasks.plan import Candidate, Unreachable, follow
-from assets.generated_tasks.workers import Sessions
 
 ATTEMPTS = 2
 """How often an environment that breaks is tried; a second break rejects the candidate."""

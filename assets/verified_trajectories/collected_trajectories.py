@@ -25,6 +25,7 @@ from assets.environments.miniwob_oracles import MiniwobOracle
 from assets.environments.session import Session, rollout
 from assets.environments.task import TaskContract, from_row
 from assets.environments.trajectory import Episode, episode_row, episodes_schema, step_rows, steps_schema
+from assets.environments.workers import Sessions, spread
 from assets.errors import ParameterError
 from assets.generated_tasks.oracle import (
     EarlyClaimOracle,
@@ -34,7 +35,6 @@ from assets.generated_tasks.oracle import (
     WrongEntityOracle,
 )
 from assets.generated_tasks.plan import PlannedStep, plan_from_json
-from assets.generated_tasks.workers import Sessions, spread
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.verified_trajectories.drawing import load_strips
 
