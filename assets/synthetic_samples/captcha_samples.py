@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
-from typing import Any
 
 from pydantic import field_validator
 
@@ -20,7 +20,7 @@ from assets.synthetic_samples.puzzle_pages import PUZZLE_CSS, puzzle_html
 from assets.synthetic_samples.puzzles import ENGINES, Challenge, Puzzle, draw_puzzle
 from assets.synthetic_samples.scenes import theme_style
 from assets.synthetic_samples.sheets import Box, Drawn, Element, sheet_page
-from assets.synthetic_samples.tables import SampleTables, TableParameters, question_row, screen_row
+from assets.synthetic_samples.tables import Sample, SampleTables, TableParameters, question_row, sample
 from assets.synthetic_samples.themes import SPLITS, Split
 
 
@@ -51,8 +51,8 @@ def run(stage: Stage[Parameters]) -> None:
     tables = SampleTables(stage, parameters, ("type", "family", "latent"))
     with sheet_page(agent.screen, parameters.tiles, PUZZLE_CSS, parameters.font_size) as page:
         for split in SPLITS:
-            drawn = page.draw_all(_puzzles(stage, agent, split), _look)
-            tables.write(split, ((_row(puzzle, it, split, agent), it) for puzzle, it in drawn))
+            make = partial(_sample, split, agent)
+            tables.write(split, page.draw_all(_puzzles(stage, agent, split), _look, make))
     tables.report()
 
 
@@ -66,8 +66,8 @@ def _look(puzzle: Puzzle) -> tuple[str, str]:
     return theme_style(puzzle.theme), puzzle_html(puzzle)
 
 
-def _row(puzzle: Puzzle, drawn: Drawn, split: Split, agent: AgentParameters) -> dict[str, Any] | None:
-    """The puzzle as a row, or None when the page does not prove an item of an answer."""
+def _sample(split: Split, agent: AgentParameters, puzzle: Puzzle, drawn: Drawn) -> Sample | None:
+    """The puzzle with its questions, or None when the page does not prove an item of an answer."""
     labelled = [index for index, item in enumerate(puzzle.items) if item.label]
     elements = dict(zip(labelled, drawn.elements, strict=True))
     needed = {index for challenge in puzzle.challenges for index in challenge.items()}
@@ -84,7 +84,7 @@ def _row(puzzle: Puzzle, drawn: Drawn, split: Split, agent: AgentParameters) -> 
         "locale": puzzle.locale,
     }
     proven = [element for element in drawn.elements if element.target]
-    return screen_row("captcha", split, drawn, proven, questions, **names)
+    return sample("captcha", split, drawn, proven, questions, **names)
 
 
 def _gestures(challenge: Challenge, elements: dict[int, Element]) -> list[tuple[str, list[Box]]]:

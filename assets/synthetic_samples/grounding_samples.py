@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
-from typing import Any
 
 from pydantic import Field, PositiveInt
 
@@ -28,7 +28,7 @@ from assets.synthetic_samples.scenes import (
     scene_style,
 )
 from assets.synthetic_samples.sheets import Drawn, sheet_page
-from assets.synthetic_samples.tables import SampleTables, TableParameters, question_row, screen_row
+from assets.synthetic_samples.tables import Sample, SampleTables, TableParameters, question_row, sample
 from assets.synthetic_samples.templates import GROUNDING
 from assets.synthetic_samples.themes import SPLITS, Split
 
@@ -58,12 +58,16 @@ def run(stage: Stage[Parameters]) -> None:
     tables = SampleTables(stage, parameters, ("scene", "theme"))
     with sheet_page(agent.screen, parameters.tiles, SCENE_CSS, parameters.font_size) as page:
         for split in SPLITS:
-            drawn = page.draw_all(_scenes(stage, agent, split), _look)
-            tables.write(split, ((_row(rng, scene, it, split, parameters, agent), it) for (rng, scene), it in drawn))
+            make = partial(_sample, split, parameters, agent)
+            tables.write(split, page.draw_all(_scenes(stage, agent, split), _look, make))
     tables.report()
 
 
-def _scenes(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> Iterator[tuple[random.Random, Scene]]:
+Drawing = tuple[random.Random, Scene]
+"""A scene, and the generator that drew it: it goes on to choose the questions."""
+
+
+def _scenes(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> Iterator[Drawing]:
     parameters = stage.parameters
     for index in count():
         rng = stage.rng(split, index)
@@ -81,15 +85,16 @@ def _scenes(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> I
         )
 
 
-def _look(drawing: tuple[random.Random, Scene]) -> tuple[str, str]:
+def _look(drawing: Drawing) -> tuple[str, str]:
     _, scene = drawing
     return scene_style(scene), scene_html(scene)
 
 
-def _row(
-    rng: random.Random, scene: Scene, drawn: Drawn, split: Split, parameters: Parameters, agent: AgentParameters
-) -> dict[str, Any] | None:
-    """The screen as a row, or None when too little on it is proven."""
+def _sample(
+    split: Split, parameters: Parameters, agent: AgentParameters, drawing: Drawing, drawn: Drawn
+) -> Sample | None:
+    """The screen with its questions, or None when too little on it is proven."""
+    rng, scene = drawing
     shown = Counter(element.label for element in drawn.elements)
     proven = [element for element in drawn.elements if element.target and shown[element.label] == 1]
     targets = [element for element in proven if element.kind in TARGETS]
@@ -103,7 +108,7 @@ def _row(
         absent = _instruction(rng, rng.choice(scene.absent))
         questions.append(question_row(absent, "absent", [("Click", [])], agent))
     names = {"scene": scene.template, "theme": scene.theme.name, "locale": scene.locale}
-    return screen_row("grounding", split, drawn, proven, questions, **names)
+    return sample("grounding", split, drawn, proven, questions, **names)
 
 
 def _instruction(rng: random.Random, label: str) -> str:

@@ -14,12 +14,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from assets.agent.vocabulary import WORDS, Locale
+from assets.errors import ParameterError
 from assets.synthetic_samples.scenes import GRID
 from assets.synthetic_samples.templates import COLOURS, PUZZLES, SHAPES, THEN
 from assets.synthetic_samples.themes import Split, Theme, themes_of
 
 Box = tuple[int, int, int, int]
 Axis = Literal["x", "y", "both"]
+
+SMALLEST = 8 * GRID
+"""Pixels that the part of the screen left for a puzzle must be wide and high."""
 
 TOLERANCE = 8
 """Pixels by which a dragged part may miss its target on either side."""
@@ -121,7 +125,7 @@ def draw_puzzle(rng: random.Random, type: str, split: Split, screen: tuple[int, 
     """A random puzzle of a type whose every challenge has exactly one answer.
 
     Raises:
-        ValueError: the engine found none in 100 tries: the screen is too small for it.
+        ParameterError: the screen is too small for it.
     """
     engine = ENGINES[type]
     for _ in range(100):
@@ -130,6 +134,8 @@ def draw_puzzle(rng: random.Random, type: str, split: Split, screen: tuple[int, 
         layout = rng.choice(LAYOUTS[split])
         draft = _Draft(rng, screen, locale, len(theme.fills))
         draft.lay_out(layout)
+        if min(draft.area[2] - draft.area[0], draft.area[3] - draft.area[1]) < SMALLEST:
+            break
         try:
             challenges = engine.draw(draft)
         except _NoRoom:
@@ -137,7 +143,7 @@ def draw_puzzle(rng: random.Random, type: str, split: Split, screen: tuple[int, 
         puzzle = Puzzle(type, engine.family, layout, theme, locale, tuple(draft.items), tuple(challenges), engine.legal)
         if is_sound(puzzle, screen):
             return puzzle
-    raise ValueError(f"no {type} puzzle fits a screen of {screen[0]} x {screen[1]} pixels")
+    raise ParameterError(f"no {type} puzzle fits a screen of {screen[0]} x {screen[1]} pixels")
 
 
 # --- solvability -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 T = TypeVar("T")
+R = TypeVar("R")
 Box = tuple[float, float, float, float]
 Pixels = npt.NDArray[np.uint8]
 
@@ -60,26 +62,38 @@ class Drawn:
 
 
 class SheetPage:
-    """A browser page that draws sheets of screens, all of one size."""
+    """A browser page that draws sheets of screens, all of one size. After `draw`, `page` still shows the sheet."""
 
     def __init__(self, page: Page, screen: tuple[int, int], tiles: tuple[int, int]) -> None:
-        self._page = page
+        self.page = page
         self._screen = screen
         self._columns = tiles[0]
         self._per_sheet = tiles[0] * tiles[1]
 
-    def draw_all(self, drawings: Iterable[T], look: Callable[[T], tuple[str, str]]) -> Iterator[tuple[T, Drawn]]:
-        """Draw a stream of any length, a full sheet at a time; `look` gives the style and the HTML of each."""
+    def draw_all(
+        self, drawings: Iterable[T], look: Callable[[T], tuple[str, str]], make: Callable[[T, Drawn], R]
+    ) -> Iterator[R]:
+        """What `make` makes of each drawing of a stream of any length, in order; a full sheet is drawn at a time.
+
+        `look` gives a drawing's style and HTML. `make` runs in a thread of its own while the browser draws the next
+        sheet.
+        """
         stream = iter(drawings)
-        while batch := list(islice(stream, self._per_sheet)):
-            yield from zip(batch, self.draw([look(drawing) for drawing in batch]), strict=True)
+        with ThreadPoolExecutor(1) as thread:
+            made: Future[list[R]] | None = None
+            while batch := list(islice(stream, self._per_sheet)):
+                before, made = made, thread.submit(_make, make, batch, self.draw([look(it) for it in batch]))
+                if before is not None:
+                    yield from before.result()
+            if made is not None:
+                yield from made.result()
 
     def draw(self, screens: Sequence[tuple[str, str]]) -> list[Drawn]:
         """Draw screens given as (style, inner HTML), at most a sheet of them."""
         width, height = self._screen
         places = [(index % self._columns * width, index // self._columns * height) for index in range(len(screens))]
         sheet = "".join(screen_html(place, *screen) for place, screen in zip(places, screens, strict=True))
-        measured: list[list[Any]] = json.loads(self._page.evaluate(SHEET_SCRIPT, sheet))
+        measured: list[list[Any]] = json.loads(self.page.evaluate(SHEET_SCRIPT, sheet))
         pixels = self._photograph()
         drawn = []
         for (x, y), found in zip(places, measured, strict=True):
@@ -90,7 +104,11 @@ class SheetPage:
     def _photograph(self) -> Pixels:
         # The PNG is decoded at once: its size doesn't matter, the time to write it does.
         options = {"format": "png", "optimizeForSpeed": True}
-        return decode_png(base64.b64decode(devtools(self._page).send("Page.captureScreenshot", options)["data"]))
+        return decode_png(base64.b64decode(devtools(self.page).send("Page.captureScreenshot", options)["data"]))
+
+
+def _make(make: Callable[[T, Drawn], R], batch: list[T], drawn: list[Drawn]) -> list[R]:
+    return [make(drawing, it) for drawing, it in zip(batch, drawn, strict=True)]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -15,8 +16,8 @@ from assets.agent.samples import question_type
 from assets.errors import ParameterError
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.synthetic_samples.contact_sheet import ContactSheet
-from assets.synthetic_samples.near_copies import Fingerprints, difference_hash
-from assets.synthetic_samples.sheets import Box, Drawn, Element, encode_png
+from assets.synthetic_samples.near_copies import Fingerprints, Hash, difference_hash
+from assets.synthetic_samples.sheets import Box, Drawn, Element, Pixels, encode_png
 from assets.synthetic_samples.themes import SPLITS, Split
 
 if TYPE_CHECKING:
@@ -49,8 +50,13 @@ class TableParameters(StageParameters):
     contact_sheet: PositiveInt
 
 
-Screen = tuple[dict[str, Any] | None, Drawn]
-"""A row of a table and what was drawn; no row where the page did not prove enough of it."""
+@dataclass(frozen=True)
+class Sample:
+    """A row of a table, the pixels of its screen and their hash."""
+
+    row: dict[str, Any]
+    pixels: Pixels
+    hash: Hash
 
 
 class SampleTables:
@@ -69,16 +75,18 @@ class SampleTables:
         self._prints: dict[Split, Fingerprints] = {split: Fingerprints() for split in SPLITS}
         self._counts: dict[tuple[str, str], Counter[str]] = {}
 
-    def write(self, split: Split, screens: Iterable[Screen]) -> None:
-        """Take different screens from `screens`, which may be endless, until the split has as many as it should.
+    def write(self, split: Split, samples: Iterable[Sample | None]) -> None:
+        """Take different samples from a stream, which may be endless, until the split has as many as it should.
+
+        A sample is None where the page did not prove enough of a screen.
 
         Raises:
-            ParameterError: hardly any screen is proven: what is asked for does not fit.
+            ParameterError: hardly any sample can be used: what is asked for does not fit.
         """
         wanted = getattr(self._parameters.screens, split)
         sheet = ContactSheet(self._parameters.contact_sheet, columns=4)
-        taken = self._stage.progress(self._different(split, screens, wanted), f"{split} screens", wanted)
-        rows = (self._counted(split, sheet, row, drawn) for row, drawn in taken)
+        taken = self._stage.progress(self._different(split, samples, wanted), f"{split} screens", wanted)
+        rows = (self._counted(split, sheet, sample) for sample in taken)
         write_parquet(self._stage.output / f"{split}-00000.parquet", rows, schema(*self._own))
         self._stage.picture(f"contact_sheet_{split}", sheet.image())
 
@@ -93,22 +101,20 @@ class SampleTables:
         rows = [(*key, *(counter[name] for name in columns)) for key, counter in sorted(self._counts.items())]
         self._stage.table("questions", ("split", self._own[0], *columns), rows)
 
-    def _different(
-        self, split: Split, screens: Iterable[Screen], wanted: int
-    ) -> Iterator[tuple[dict[str, Any], Drawn]]:
+    def _different(self, split: Split, samples: Iterable[Sample | None], wanted: int) -> Iterator[Sample]:
         seen: set[str] = set()
         dropped = near_copies = 0
-        for row, drawn in screens:
-            if row is None or row["id"] in seen:
+        for sample in samples:
+            if sample is None or sample.row["id"] in seen:
                 dropped += 1
-            elif split == "heldout" and self._is_near_copy(drawn):
+            elif split == "heldout" and self._is_near_copy(sample):
                 near_copies += 1
             else:
-                seen.add(row["id"])
-                yield row, drawn
+                seen.add(sample.row["id"])
+                yield sample
                 if len(seen) == wanted:
                     break
-            if dropped + near_copies > 100 + 10 * wanted:
+            if dropped + near_copies > 100 + 10 * len(seen):
                 raise ParameterError(
                     f"{self._stage.entry.name}: of the {split} screens drawn, {len(seen)} could be used, {dropped} did "
                     f"not fit or repeated another, {near_copies} were near copies"
@@ -117,14 +123,14 @@ class SampleTables:
         if split == "heldout":
             self._stage.summary(near_copies_dropped=near_copies)
 
-    def _is_near_copy(self, drawn: Drawn) -> bool:
-        distance = self._prints["train"].nearest(difference_hash(drawn.pixels))
-        return distance <= self._parameters.near_copy_distance
+    def _is_near_copy(self, sample: Sample) -> bool:
+        return self._prints["train"].nearest(sample.hash) <= self._parameters.near_copy_distance
 
-    def _counted(self, split: Split, sheet: ContactSheet, row: dict[str, Any], drawn: Drawn) -> dict[str, Any]:
-        self._prints[split].add(difference_hash(drawn.pixels))
-        sheet.add(drawn.pixels, row["questions"], row[self._own[0]])
-        counter = self._counts.setdefault((split, row[self._own[0]]), Counter())
+    def _counted(self, split: Split, sheet: ContactSheet, sample: Sample) -> dict[str, Any]:
+        row, own = sample.row, sample.row[self._own[0]]
+        self._prints[split].add(sample.hash)
+        sheet.add(sample.pixels, row["questions"], own)
+        counter = self._counts.setdefault((split, own), Counter())
         counter["screens"] += 1
         counter["questions"] += len(row["questions"])
         counter["absent"] += sum(question["kind"] == "absent" for question in row["questions"])
@@ -148,19 +154,19 @@ def schema(*names: str) -> pa.Schema:
     )
 
 
-def screen_row(
+def sample(
     domain: str,
     split: Split,
     drawn: Drawn,
     elements: Sequence[Element],
     questions: list[dict[str, Any]],
     **own: str,
-) -> dict[str, Any]:
-    """A row of the table. Its id comes from the picture and the questions alone."""
+) -> Sample:
+    """A screen and its questions as a row of the table. The id comes from the picture and the questions alone."""
     image = encode_png(drawn.pixels)
     identity = hashlib.sha256(image + repr(questions).encode()).hexdigest()[:16]
     height, width, _ = drawn.pixels.shape
-    return {
+    row = {
         "id": identity,
         "domain": domain,
         "split": split,
@@ -171,6 +177,7 @@ def screen_row(
         "elements": [{"label": item.label, "kind": item.kind, "box": list(item.box)} for item in elements],
         "questions": questions,
     }
+    return Sample(row, drawn.pixels, difference_hash(drawn.pixels))
 
 
 def question_row(
