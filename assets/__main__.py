@@ -20,9 +20,10 @@ def main() -> int:
         if pipes is None:
             print(identity)
     except HesperError as error:
-        print(f"error: {error}", file=sys.stderr)
-        if pipes is not None:
+        if pipes is not None:  # the launcher says it, once
             pipes.report_custom_message({"error": str(error), "exit_code": error.exit_code})
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except BaseException as error:
         if pipes is not None:

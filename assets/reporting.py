@@ -1,11 +1,13 @@
-"""Where a stage reports to: an MLflow run of its own and, when Dagster launched it, Dagster Pipes."""
+"""Where a stage reports to: Dagster Pipes, when Dagster launched it, or an MLflow run of its own."""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,50 +27,59 @@ def open_pipes() -> Any:
 
 
 class Reporter:
-    """Fans out to MLflow and to Dagster Pipes. `HESPER_TRACKING=off` leaves MLflow out (for unit tests).
+    """Where a stage's metrics go.
 
-    Pictures and tables reach Dagster as files of the output, so that an output that was pulled or made by `dvc repro`
-    shows them too; Pipes carries what no file holds: the MLflow run and the seconds.
+    A stage that Dagster launched hands them to its launcher over Pipes, and the launcher keeps the MLflow run: a remote
+    worker needs no way to MLflow, and a run is finished only when its output is committed. A stage run by hand or by
+    `dvc repro` keeps its MLflow run itself; `HESPER_TRACKING=off` leaves MLflow out.
+
+    Pictures and tables are files of the output: whoever keeps the MLflow run, and Dagster, take them from there.
     """
 
     def __init__(self, run: MlflowRun | None, pipes: Any) -> None:
         self._run = run
         self._pipes = pipes
+        self._points: list[tuple[str, float, int, int]] = []
+        self._sent = time.monotonic()
 
     @classmethod
     def open(cls, root: Path, entry: Any, inputs: Mapping[str, str], parameters: BaseModel) -> Reporter:
-        """Start the MLflow run of this materialisation and join the Pipes session, where there is one."""
-        off = os.environ.get("HESPER_TRACKING") == "off"
-        run = None if off else MlflowRun.start(root, entry, inputs, parameters)
-        return cls(run, open_pipes())
+        """Join the Pipes session where there is one, else start an MLflow run."""
+        pipes = open_pipes()
+        if pipes is not None or os.environ.get("HESPER_TRACKING") == "off":
+            return cls(None, pipes)
+        values = parameters.model_dump(mode="json")
+        return cls(MlflowRun.start(root, entry.name, entry.partition, inputs, values), None)
 
     def metric(self, name: str, value: float, step: int) -> None:
-        """One point of a curve."""
-        if self._run is not None:
-            self._run.metric(name, value, step)
+        """One point of a curve. Sent on a hundred at a time, or after a second."""
+        self._points.append((name, value, step, int(time.time() * 1000)))
+        if len(self._points) >= 100 or time.monotonic() - self._sent > 1.0:
+            self._flush()
 
-    def picture(self, name: str, path: Path) -> None:
-        """A picture that lies in the output."""
+    def finish(
+        self, output: Path, path: str, identity: str, metrics: Mapping[str, float], seconds: Mapping[str, float]
+    ) -> None:
+        """Say that the output (the folder `output`, in dvc.yaml `path`) is complete."""
+        self._flush()
         if self._run is not None:
-            self._run.artifact(path, "pictures")
-
-    def table(self, name: str, path: Path, text: str) -> None:
-        """A Markdown table that lies in the output."""
-        if self._run is not None:
-            self._run.artifact(path, "tables")
-
-    def finish(self, output: str, identity: str, metrics: Mapping[str, float], **seconds: float) -> None:
-        """Close the MLflow run as finished and tell Dagster which run it was. `output`: the path in dvc.yaml."""
-        if self._run is not None:
-            self._run.finish(output, identity, metrics, seconds)
+            self._run.finish(output, path, identity, metrics, seconds)
         if self._pipes is not None:
-            run_id = self._run.run_id if self._run is not None else None
-            self._pipes.report_custom_message({"id": identity, "mlflow_run_id": run_id, **seconds})
+            self._pipes.report_custom_message(
+                {"finished": identity, "metrics": dict(metrics), "seconds": dict(seconds)}
+            )
 
     def fail(self, error: BaseException) -> None:
         """Close the MLflow run as failed."""
         if self._run is not None:
-            self._run.fail(error)
+            self._run.fail(str(error))
+
+    def _flush(self) -> None:
+        points, self._points, self._sent = self._points, [], time.monotonic()
+        if points and self._run is not None:
+            self._run.points(points)
+        if points and self._pipes is not None:
+            self._pipes.report_custom_message({"points": points})
 
 
 class MlflowRun:
@@ -80,100 +91,90 @@ class MlflowRun:
     def __init__(self, client: Any, run_id: str) -> None:
         self._client = client
         self.run_id = run_id
-        self._pending: list[Any] = []
 
     @classmethod
-    def start(cls, root: Path, entry: Any, inputs: Mapping[str, str], parameters: BaseModel) -> MlflowRun:
+    def start(
+        cls,
+        root: Path,
+        asset: str,
+        partition: str | None,
+        inputs: Mapping[str, str],
+        parameters: Mapping[str, Any],
+        dagster_run_id: str = "",
+    ) -> MlflowRun:
         """Open a run, tagged with asset, partition, git commit, Dagster run id and the inputs' ids.
 
         Raises:
             TrackingError: the store can't be reached or its database is locked.
         """
-        from mlflow.entities import Dataset, DatasetInput, InputTag, Param, RunTag
+        from mlflow.entities import Param
 
         client = connect(root)
         try:
-            experiment = _experiment(client, root)
             tags = {
-                "mlflow.runName": entry.address,
-                "asset": entry.name,
-                "partition": entry.partition or "",
+                "mlflow.runName": asset if partition is None else f"{asset}@{partition}",
+                "asset": asset,
+                "partition": partition or "",
                 "git_commit": _git_commit(root),
-                "dagster_run_id": os.environ.get("DAGSTER_RUN_ID", ""),
+                "dagster_run_id": dagster_run_id,
                 "process": process_mark(os.getpid()),
+                **{f"input:{path}": identity for path, identity in inputs.items()},
             }
-            run = client.create_run(experiment, tags=tags)
-            flat = flatten(parameters.model_dump(mode="json"))
-            client.log_batch(
-                run.info.run_id,
-                params=[Param(key, str(value)[:6000]) for key, value in flat.items()],
-                tags=[RunTag(f"input:{path}", identity) for path, identity in inputs.items()],
-            )
-            client.log_inputs(
-                run.info.run_id,
-                [
-                    DatasetInput(
-                        Dataset(name=path, digest=identity, source_type="dvc", source=path),
-                        [InputTag("mlflow.data.context", "input")],
-                    )
-                    for path, identity in inputs.items()
-                ],
+            run_id = client.create_run(experiment_id(root), tags=tags).info.run_id
+            flat = flatten(parameters)
+            client.log_batch(run_id, params=[Param(key, str(value)[:6000]) for key, value in flat.items()])
+            client.log_inputs(run_id, [_dataset(path, identity, "input") for path, identity in inputs.items()])
+        except Exception as error:
+            raise tracking_error(error) from error
+        return cls(client, run_id)
+
+    def points(self, points: Sequence[tuple[str, float, int, int]]) -> None:
+        """Points of curves: name, value, step, milliseconds since 1970."""
+        from mlflow.entities import Metric
+
+        try:
+            self._client.log_batch(
+                self.run_id, metrics=[Metric(name, value, ms, step) for name, value, step, ms in points]
             )
         except Exception as error:
             raise tracking_error(error) from error
-        return cls(client, run.info.run_id)
 
-    def metric(self, name: str, value: float, step: int) -> None:
-        """Buffer one point; written a hundred at a time, since SQLite is slow a row at a time."""
-        import time
-
-        from mlflow.entities import Metric
-
-        self._pending.append(Metric(name, value, int(time.time() * 1000), step))
-        if len(self._pending) >= 100:
-            self._flush()
-
-    def artifact(self, path: Path, folder: str) -> None:
-        """Copy a file beside the run."""
-        self._client.log_artifact(self.run_id, str(path), folder)
-
-    def finish(self, output: str, identity: str, metrics: Mapping[str, float], seconds: Mapping[str, float]) -> None:
-        """Write the final metrics and the output's id, and close the run."""
-        import time
-
-        from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+    def finish(
+        self, output: Path, path: str, identity: str, metrics: Mapping[str, float], seconds: Mapping[str, float]
+    ) -> None:
+        """Write the final metrics, the pictures and tables and the output's id, and close the run."""
+        from mlflow.entities import Metric, RunTag
 
         now = int(time.time() * 1000)
         try:
-            self._pending += [Metric(key, value, now, 0) for key, value in {**metrics, **seconds}.items()]
-            self._flush()
-            self._client.log_inputs(
+            if (output / "pictures").is_dir():
+                self._client.log_artifacts(self.run_id, str(output / "pictures"), "pictures")
+            for table in sorted(output.glob("*.md")):
+                self._client.log_artifact(self.run_id, str(table), "tables")
+            self._client.log_batch(
                 self.run_id,
-                [
-                    DatasetInput(
-                        Dataset(name=output, digest=identity, source_type="dvc", source=output),
-                        [InputTag("mlflow.data.context", "output")],
-                    )
-                ],
+                metrics=[Metric(key, value, now, 0) for key, value in {**metrics, **seconds}.items()],
+                tags=[RunTag("dvc_hash", identity), RunTag("output", path)],
             )
-            self._client.set_tag(self.run_id, "dvc_hash", identity)
+            self._client.log_inputs(self.run_id, [_dataset(path, identity, "output")])
             self._client.set_terminated(self.run_id, "FINISHED")
         except Exception as error:
             raise tracking_error(error) from error
 
-    def fail(self, error: BaseException) -> None:
-        """Close the run as failed, with the message. The failure itself matters more than whether this works."""
+    def fail(self, message: str) -> None:
+        """Close the run as failed. The failure itself matters more than whether this works."""
         import contextlib
 
         with contextlib.suppress(Exception):
-            self._flush()
-            self._client.set_tag(self.run_id, "error", str(error)[:500])
+            self._client.set_tag(self.run_id, "error", message[:500])
             self._client.set_terminated(self.run_id, "FAILED")
 
-    def _flush(self) -> None:
-        if self._pending:
-            self._client.log_batch(self.run_id, metrics=self._pending)
-            self._pending = []
+
+def _dataset(path: str, identity: str, context: str) -> Any:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    source = json.dumps({"path": path, "dvc_hash": identity})
+    return DatasetInput(Dataset(path, identity, "dvc", source), [InputTag("mlflow.data.context", context)])
 
 
 EXPERIMENT = "hesper"

@@ -44,7 +44,9 @@ def main() -> None:
 @app.command()
 def run(
     stages: Annotated[list[str] | None, typer.Argument(help="STAGE or STAGE@PARTITION; default: the lineage")] = None,
-    profile: Annotated[str | None, typer.Option(help="first put infra/profiles/NAME.yaml in params.yaml's place")] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="first put infra/profiles/NAME.yaml in params.yaml's place")
+    ] = None,
     only: Annotated[bool, typer.Option("--only", help="just these stages, not what they are made from")] = False,
 ) -> None:
     """Bring assets, and everything they are made from, up to date. What is unchanged is not run again."""
@@ -56,19 +58,17 @@ def run(
     project = _project(root)
     addresses = _select(project, stages or [], only)
 
-    from dagster_project import launch, tracking
+    from dagster_project import launch
     from dagster_project.automation import Automation
     from dagster_project.materialise import check_parameters
     from dagster_project.workers import Worker
 
     check_parameters(project, {"worker": Worker, "automation": Automation})
     instance = launch.open_instance(root)
-    if project.tracked:
-        tracking.prepare(root)
     launch.end_dead_runs(instance)
     from dagster_project.definitions import defs
 
-    outcomes = launch.materialise_lineage(defs, project.lineage, instance, addresses, _print_outcome, _print_start)
+    outcomes = launch.materialise_lineage(defs, project, instance, addresses, _print_outcome, _print_start)
     _print_table(project, outcomes, time.monotonic() - begun)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
@@ -329,10 +329,10 @@ def _print_table(project: Project, outcomes: Sequence[Outcome], total: float) ->
         gains = project.root / next(iter(stage.output.values())) / "gains.md"
         if gains.is_file():
             console.print(Markdown(gains.read_text(encoding="utf-8")))
-    work = sum(outcome.work_seconds for outcome in outcomes)
-    line = f"total {total:.1f} s; the stages' own work {work:.1f} s"
-    if work:
-        line += f"; orchestration {total - work:.1f} s, {100 * (total - work) / total:.1f} % of the total"
+    own = sum(outcome.work_seconds for outcome in outcomes)
+    line = f"total {total:.1f} s; the stages' own work {own:.1f} s"
+    if own:
+        line += f"; orchestration {total - own:.1f} s, {100 * (total - own) / total:.1f} % of the total"
     print(line)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.stage import load_yaml, project_root
+from dagster_project.checks import build_checks
 from dagster_project.lineage import build_assets
 from dagster_project.materialise import Project, materialise
 
@@ -23,6 +24,7 @@ def definitions(project: Project) -> dg.Definitions:
     )
     return dg.Definitions(
         assets=assets,
+        asset_checks=build_checks(project.root, project.lineage),
         executor=dg.in_process_executor,  # a stage is a process of its own already
     )
 

@@ -18,6 +18,7 @@ from dagster import DagsterEventType, DagsterInstance
 from assets.errors import HesperError, InputError, ParameterError
 from assets.reporting import connect, experiment_id, tracking_error
 from assets.stage import directory_id, load_yaml
+from dagster_project.launch import data_version
 from dagster_project.materialise import Project
 
 # --- status ----------------------------------------------------------------------------------------------------------
@@ -31,7 +32,7 @@ class Status:
         state: `fresh` (what the lineage would make is there), `stale` (something it is made from changed), `missing`
             (never made, or its files are gone) or `failed` (the last try failed).
         why: what changed, or how it failed.
-        dvc_id, data_version, dataset_digest: the three names of the version that is there; equal, or something is wrong.
+        dvc_id, data_version, dataset_digest: the three names of the version that is there; they are equal.
     """
 
     asset: str
@@ -92,17 +93,6 @@ def status(project: Project, instance: DagsterInstance, names: Iterable[str]) ->
                 )
             )
     return found
-
-
-def data_version(instance: DagsterInstance, name: str, partition: str | None) -> str | None:
-    """Dagster's data version of an asset's latest materialisation."""
-    records = instance.fetch_materializations(
-        dg.AssetRecordsFilter(dg.AssetKey(name), asset_partitions=[partition] if partition else None), limit=1
-    ).records
-    if not records or records[0].asset_materialization is None:
-        return None
-    tags = records[0].asset_materialization.tags or {}
-    return tags.get("dagster/data_version")
 
 
 def last_failure(instance: DagsterInstance, name: str, partition: str | None) -> str | None:
@@ -185,7 +175,9 @@ def read_ancestry(project: Project) -> Ancestry:
             if output.id is None:
                 continue
             recorded = project.versions.recorded(stage.address(key))
-            ancestry.note(output.id, output.path, {path: recorded[path] for path in stage.data[key] if path in recorded})
+            ancestry.note(
+                output.id, output.path, {path: recorded[path] for path in stage.data[key] if path in recorded}
+            )
             ancestry.current.add(output.id)
     if project.tracked:
         try:

@@ -31,7 +31,7 @@ from typing import Any
 import dagster as dg
 from pydantic import BaseModel
 
-from assets.stage import directory_id
+from assets.stage import StageParameters, directory_id
 from dagster_project.versions import Versions
 
 Materialise = Callable[[dg.AssetExecutionContext, "LineageStage", str | None, Mapping[str, Any]], dg.MaterializeResult]
@@ -129,7 +129,10 @@ def read_lineage(versions: Versions, data_folders: Sequence[str]) -> Lineage:
     stages = []
     for name, variants in groups.items():
         first = next(iter(variants.values()))
-        paths = {key: [dep.def_path for dep in stage.deps if not isinstance(dep, ParamsDependency)] for key, stage in variants.items()}
+        paths = {
+            key: [dep.def_path for dep in stage.deps if not isinstance(dep, ParamsDependency)]
+            for key, stage in variants.items()
+        }
         stages.append(
             LineageStage(
                 name=name,
@@ -153,7 +156,7 @@ def build_assets(
     versions: Versions,
     lineage: Lineage,
     materialise: Materialise,
-    parameters: Callable[[str], type[BaseModel] | None],
+    parameters: Callable[[str], type[StageParameters] | None],
     values: Mapping[str, Any],
     external_specs: Mapping[str, Mapping[str, Any]] | None = None,
     automation_condition: dg.AutomationCondition | None = None,
@@ -194,7 +197,7 @@ def _build_asset(
     stage: LineageStage,
     materialise: Materialise,
     groups: Mapping[str, str],
-    model: type[BaseModel] | None,
+    model: type[StageParameters] | None,
     defaults: Mapping[str, Any],
     automation_condition: dg.AutomationCondition | None,
     retry_policy: dg.RetryPolicy | None,
@@ -221,7 +224,8 @@ def _build_asset(
         retry_policy=retry_policy,
     )
     def asset(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        launched = context.run.run_config.get("ops", {}).get(context.op_handle.name, {}).get("config", {})
+        ops: Mapping[str, Any] = dict(context.run.run_config).get("ops", {})  # type: ignore[assignment]
+        launched = ops.get(context.op_handle.name, {}).get("config", {})
         partition = context.partition_key if stage.partitions else None
         return materialise(context, stage, partition, launched)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import dagster as dg
 from filelock import FileLock
-from pydantic import BaseModel
 
 from assets.errors import HesperError, ParameterError
-from assets.stage import DATA_FOLDERS, load_section, load_yaml, stage_module, validate_section
+from assets.reporting import MlflowRun, experiment_id
+from assets.stage import DATA_FOLDERS, StageParameters, load_section, load_yaml, stage_module, validate_section
 from dagster_project import tracking
 from dagster_project.lineage import Lineage, LineageStage, read_lineage
 from dagster_project.versions import Versions
@@ -48,7 +48,7 @@ class Project:
         versions = Versions(root)
         return cls(root, versions, read_lineage(versions, DATA_FOLDERS))
 
-    def parameters(self, name: str) -> type[BaseModel] | None:
+    def parameters(self, name: str) -> type[StageParameters] | None:
         """The model of a stage's section of params.yaml; None while the stage has no module yet."""
         module = stage_module(self.root, name)
         return getattr(module, "Parameters", None) if module is not None else None
@@ -78,65 +78,132 @@ def materialise(
     address = stage.address(partition)
     if STOP_TAG in context.run.tags and _failed_already(context):
         raise dg.Failure("not started, since an asset before it failed", {"not_started": True}, allow_retries=False)
+    report = Report()
     try:
-        if project.tracked:
-            tracking.prepare(project.root)
         with FileLock(_lock(project.root, address)):
             if launched and stage.section:
-                model = project.parameters(stage.name)
-                write_parameters(project.root, stage.section, launched, model)
-            changes = project.versions.changes(address)
-            report = Report()
+                write_parameters(project.root, stage.section, launched, project.parameters(stage.name))
+            changes, before = project.versions.look(address)
             if changes:
                 context.log.info(f"{address}: {'; '.join(changes)}")
-                before = project.versions.dependencies(address)
-                worker = load_worker(project.root)
-                report = run_stage(context, worker, project.root, address, stage.meta)
-                identity = project.versions.commit(address, before)
+                identity, report = _run(project, context, stage, partition, before)
             else:
                 identity = str(project.versions.output(address).id)
-            links = track(project, stage, partition, identity, report.mlflow_run_id)
+            links = track(project, stage, partition, identity)
     except HesperError as error:
         raise dg.Failure(
             description=str(error), metadata={"exit_code": error.exit_code, "stage": address}, allow_retries=False
         ) from None
-    seconds = time.monotonic() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(identity),
         metadata={
             "dvc_id": identity,
             "cached": not changes,
-            "seconds": seconds,
-            "work_seconds": report.work_seconds,
+            "seconds": time.monotonic() - started,
+            "work_seconds": report.seconds.get("work_seconds", 0.0),
             **links,
             **show(project.root / stage.output[partition]),
         },
     )
 
 
-def track(
-    project: Project, stage: LineageStage, partition: str | None, identity: str, run_id: str | None = None
-) -> dict[str, Any]:
-    """Everything MLflow should know of a version, whether it was made just now or found; returns links to it."""
+def _run(
+    project: Project,
+    context: dg.AssetExecutionContext,
+    stage: LineageStage,
+    partition: str | None,
+    made_from: Mapping[str, str],
+) -> tuple[str, Report]:
+    """Run a stage, commit its output, and keep the MLflow run of it; returns the output's id."""
+    root, address = project.root, stage.address(partition)
+    worker = load_worker(root)
+    if not project.tracked:
+        report = run_stage(context, worker, root, address, stage.meta)
+        return project.versions.commit(address, made_from), report
+    tracking.prepare(root)
+    inputs = {path: made_from[path] for path in stage.data[partition]}
+    parameters = load_yaml(root / "params.yaml").get(stage.section or "") or {}
+    model = project.parameters(stage.name)
+    if stage.section and model is not None:
+        parameters = validate_section(parameters, stage.section, model, "params.yaml").model_dump(mode="json")
+    run = MlflowRun.start(root, stage.name, partition, inputs, parameters, context.run.run_id)
+    problems: list[Exception] = []
+
+    def on_points(points: Any) -> None:
+        try:
+            run.points([(str(name), float(value), int(step), int(ms)) for name, value, step, ms in points])
+        except Exception as error:
+            problems.append(error)
+
+    try:
+        report = run_stage(context, worker, root, address, stage.meta, on_points)
+        if problems:
+            raise problems[0]
+        identity = project.versions.commit(address, made_from)
+        run.finish(root / stage.output[partition], stage.output[partition], identity, report.metrics, report.seconds)
+    except BaseException as error:
+        run.fail(str(error.description if isinstance(error, dg.Failure) else error))
+        raise
+    return identity, report
+
+
+def track(project: Project, stage: LineageStage, partition: str | None, identity: str) -> dict[str, Any]:
+    """Everything MLflow should know of a version, whether it was made just now or found; returns links to it.
+
+    What was done is noted beside the project's other state, so that asking about an unchanged version costs nothing: a
+    third of a second of MLflow's time an asset, and two seconds to import it.
+    """
     if not project.tracked:
         return {}
     root = project.root
-    run_id = run_id or tracking.find_run(root, stage.name, partition, identity)
+    note = _note(project, stage, partition)
+    known = _read_json(note) or {}
+    if not is_tracked(project, stage, partition, identity):
+        found = _track(project, stage, partition, identity)
+        known = {"mark": _mark(project, stage, identity), **found}
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.with_suffix(".partial").write_text(json.dumps(known), encoding="utf-8")
+        os.replace(note.with_suffix(".partial"), note)
+    links: dict[str, Any] = {name: known[name] for name in ("model_version", "champion") if name in known}
+    if known.get("mlflow_run_id"):
+        links["mlflow_run_id"] = known["mlflow_run_id"]
+        links["mlflow_run"] = dg.MetadataValue.url(
+            f"{tracking.web_address(root)}/#/experiments/{known['experiment']}/runs/{known['mlflow_run_id']}"
+        )
+    return links
+
+
+def is_tracked(project: Project, stage: LineageStage, partition: str | None, identity: str) -> bool:
+    """Whether `track` has nothing left to do for this version."""
+    if not project.tracked:
+        return True
+    known = _read_json(_note(project, stage, partition)) or {}
+    return bool(known.get("mark") == _mark(project, stage, identity))
+
+
+def _note(project: Project, stage: LineageStage, partition: str | None) -> Path:
+    return project.root / ".hesper" / "tracked" / f"{stage.address(partition)}.json"
+
+
+def _mark(project: Project, stage: LineageStage, identity: str) -> list[Any]:
+    return [identity, tracking.store_mark(project.root), list(stage.meta.get("kinds", ()))]
+
+
+def _track(project: Project, stage: LineageStage, partition: str | None, identity: str) -> dict[str, Any]:
+    root = project.root
+    run_id = tracking.find_run(root, stage.name, partition, identity)
     made = tracking.Made(stage.name, partition, stage.output[partition], identity, run_id)
-    links: dict[str, Any] = {}
-    if run_id is not None:
-        links["mlflow_run"] = dg.MetadataValue.url(tracking.run_url(root, run_id))
-        links["mlflow_run_id"] = run_id
+    found: dict[str, Any] = {"mlflow_run_id": run_id, "experiment": experiment_id(root)}
     if "huggingface" in stage.meta.get("kinds", ()):
         version = tracking.register_model(root, made, project.versions.recorded(stage.address(partition)))
-        links["model_version"] = f"{tracking.REGISTERED_MODEL} {version}"
+        found["model_version"] = f"{tracking.REGISTERED_MODEL} {version}"
     scores = _read_json(root / made.path / "model_metrics.json")
     if scores:
         tracking.attach_scores(root, made, scores, _models(project))
     decision = _read_json(root / made.path / "decision.json")
     if decision:
-        links["champion"] = str(tracking.set_champion(root, decision))
-    return links
+        found["champion"] = str(tracking.set_champion(root, decision))
+    return found
 
 
 def show(output: Path) -> dict[str, Any]:
@@ -160,10 +227,10 @@ def show(output: Path) -> dict[str, Any]:
 def load_worker(root: Path) -> Worker:
     """Section `worker` of params.yaml; without it, stages run here."""
     params = root / "params.yaml"
-    return load_section(params, "worker", Worker) if "worker" in load_yaml(params) else Worker()
+    return load_section(params, "worker", Worker) if "worker" in load_yaml(params) else Worker.model_validate({})
 
 
-def check_parameters(project: Project, sections: Mapping[str, type[BaseModel]]) -> None:
+def check_parameters(project: Project, sections: Mapping[str, type[StageParameters]]) -> None:
     """Check all of params.yaml before anything runs.
 
     Args:
@@ -200,7 +267,7 @@ def check_parameters(project: Project, sections: Mapping[str, type[BaseModel]]) 
         raise ParameterError("\n".join(problems))
 
 
-def write_parameters(root: Path, section: str, values: Mapping[str, Any], model: type[BaseModel] | None) -> None:
+def write_parameters(root: Path, section: str, values: Mapping[str, Any], model: type[StageParameters] | None) -> None:
     """Set values of one section of params.yaml, keeping its comments; nothing is written if nothing changes.
 
     Raises:
@@ -219,7 +286,7 @@ def write_parameters(root: Path, section: str, values: Mapping[str, Any], model:
         if json.dumps(document[section], sort_keys=True) == before:
             return
         if model is not None:
-            validate_section(json.loads(json.dumps(document[section])), section, model, "params.yaml")  # type: ignore[type-var]
+            validate_section(json.loads(json.dumps(document[section])), section, model, "params.yaml")
         partial = path.with_name("params.yaml.partial")
         with partial.open("w", encoding="utf-8") as stream:
             yaml.dump(document, stream)

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from assets.reporting import EXPERIMENT, connect, experiment_id, process_mark, tracking_error
+from assets.reporting import EXPERIMENT, connect, experiment_id, process_mark, tracking_error, tracking_uri
 
 REGISTERED_MODEL = EXPERIMENT
 CHAMPION = "champion"
@@ -68,9 +68,15 @@ def find_run(root: Path, asset: str, partition: str | None, identity: str) -> st
     return str(runs[0].info.run_id) if runs else None
 
 
-def run_url(root: Path, run_id: str) -> str:
-    """Where the MLflow web page shows a run."""
-    return f"{web_address(root)}/#/experiments/{experiment_id(root)}/runs/{run_id}"
+def store_mark(root: Path) -> str:
+    """Names the store: another address, or a database made anew, gives another mark."""
+    uri = tracking_uri(root)
+    if uri.startswith("sqlite:///"):
+        try:
+            return f"{uri} {Path(uri.removeprefix('sqlite:///')).stat().st_ino}"
+        except FileNotFoundError:
+            return f"{uri} missing"
+    return uri
 
 
 def web_address(root: Path) -> str:
@@ -139,7 +145,9 @@ def register_model(root: Path, made: Made, inputs: Mapping[str, str]) -> str:
     return str(created.version)
 
 
-def attach_scores(root: Path, report: Made, scores: Mapping[str, Mapping[str, float]], models: Mapping[str, Made]) -> int:
+def attach_scores(
+    root: Path, report: Made, scores: Mapping[str, Mapping[str, float]], models: Mapping[str, Made]
+) -> int:
     """Put benchmark metrics on the logged models they measure, with the report's id as the dataset's digest.
 
     Args:
@@ -192,7 +200,7 @@ def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
             return None
         version = max(found, key=lambda item: int(item.version)).version
         tags = {
-            "gate_scores": json.dumps(decision.get("gate_scores", {}), sort_keys=True)[:5000],
+            "gate_scores": json.dumps(decision.get("gate_scores", {}), sort_keys=True),
             "previous_champion": current.version if current is not None else "",
         }
         for key, value in tags.items():

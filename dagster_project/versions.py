@@ -35,6 +35,10 @@ WAIT_SECONDS = 3600.0
 """How long a call waits for another that holds the lock: a push of a large model takes its time."""
 
 
+Stamp = tuple[int, int, int] | None
+"""What tells one state of a file from another: when it was written, its size and its inode; None if it isn't there."""
+
+
 @dataclass(frozen=True)
 class Output:
     """The one folder a stage makes. `id` is None where dvc.lock doesn't record it yet."""
@@ -50,6 +54,8 @@ class Versions:
         self.root = root
         self._wait = wait_seconds
         self._lock = FileLock(lock_file(root))
+        self._paths: tuple[Stamp, dict[str, str]] = (None, {})
+        self._recorded: tuple[Stamp, dict[str, Any]] = (None, {})
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -71,16 +77,22 @@ class Versions:
 
     def changes(self, address: str) -> list[str]:
         """What differs from dvc.lock, in DVC's words; empty for an unchanged stage."""
+        return self.all_changes([address])[address]
+
+    def all_changes(self, addresses: Sequence[str]) -> dict[str, list[str]]:
+        """`changes` of several stages, for hardly more than the price of one."""
         with self._exclusive():
-            status = self._repo.status([address])
-        changes: list[str] = []
-        for item in status.get(address, []):
-            if isinstance(item, str):
-                changes.append(item)
-                continue
-            for kind, paths in item.items():
-                changes += [f"{kind}: {path} {state}" for path, state in paths.items()]
-        return changes
+            try:
+                status = self._repo.status(list(addresses))
+            except Exception as error:
+                raise _translate(error) from error
+        return {address: _in_words(status.get(address, [])) for address in addresses}
+
+    def look(self, address: str) -> tuple[list[str], dict[str, str]]:
+        """The stage's changes and, if there are any, its `dependencies` at the same moment."""
+        with self._exclusive():
+            changes = self.changes(address)
+            return changes, self.dependencies(address) if changes else {}
 
     def dependencies(self, address: str) -> dict[str, str]:
         """Path -> id of everything the stage is made from, as it lies in the workspace now; parameters by value."""
@@ -99,7 +111,7 @@ class Versions:
 
     def output(self, address: str) -> Output:
         """The stage's output and the id dvc.lock records for it."""
-        path = str(self._stage(address).outs[0].def_path)
+        path = self._output_path(address)
         for out in self._locked(address).get("outs", []):
             if out["path"] == path:
                 return Output(path, out.get("md5"))
@@ -198,14 +210,23 @@ class Versions:
                 return stage
         raise ParameterError(f"dvc.yaml has no stage '{address}'; known: {', '.join(self.addresses())}")
 
+    def _output_path(self, address: str) -> str:
+        stamp = _stamp(self.root / "dvc.yaml")
+        if self._paths[0] != stamp:
+            self._paths = stamp, {stage.name: str(stage.outs[0].def_path) for stage in self.stages() if stage.outs}
+        if address not in self._paths[1]:
+            raise ParameterError(f"dvc.yaml has no stage '{address}' with an output")
+        return self._paths[1][address]
+
     def _locked(self, address: str) -> dict[str, Any]:
         from assets.stage import load_yaml
 
         lock = self.root / "dvc.lock"
-        if not lock.is_file():
-            return {}
         with self._held():
-            entry: dict[str, Any] = load_yaml(lock).get("stages", {}).get(address, {})
+            stamp = _stamp(lock)
+            if self._recorded[0] != stamp:
+                self._recorded = stamp, load_yaml(lock).get("stages", {}) if stamp else {}
+        entry: dict[str, Any] = self._recorded[1].get(address, {})
         return entry
 
     def _verify(self, addresses: Sequence[str], remote: str | None) -> int:
@@ -336,6 +357,25 @@ def _mend_rwlock(path: Path) -> None:
 
     if holders and not any(alive(info["pid"]) for info in holders):
         path.unlink()
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _in_words(status: Sequence[Any]) -> list[str]:
+    words: list[str] = []
+    for item in status:
+        if isinstance(item, str):
+            words.append(item)
+            continue
+        for kind, paths in item.items():
+            words += [f"{kind}: {path} {state}" for path, state in paths.items()]
+    return words
 
 
 def _text(hash_info: Any) -> str:

@@ -1,11 +1,11 @@
-"""Where a stage runs: a subprocess, a Ray job or a Kubernetes job; always the same command, always over Dagster Pipes."""
+"""Where a stage runs: a subprocess, a Ray job or a Kubernetes job; the same command, always over Dagster Pipes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,12 +30,10 @@ class Worker(StageParameters):
 
 @dataclass
 class Report:
-    """What a stage said about itself over Pipes."""
+    """What a stage said about itself over Pipes when it was done."""
 
-    mlflow_run_id: str | None = None
-    work_seconds: float = 0.0
-    total_seconds: float = 0.0
-    other: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def run_stage(
@@ -44,9 +42,12 @@ def run_stage(
     root: Path,
     address: str,
     meta: Mapping[str, Any],
-    python: str = sys.executable,
+    on_points: Callable[[Sequence[Any]], None] = lambda points: None,
 ) -> Report:
     """Run `python -m assets STAGE` where `worker` says, and wait for it.
+
+    Args:
+        on_points: called, in a thread of its own, with points of curves as they come.
 
     Raises:
         dagster.Failure: the stage failed; one message for a person and, in the metadata, the exit code of the stage.
@@ -60,10 +61,10 @@ def run_stage(
         "PYTHONUNBUFFERED": "1",
     }
     if worker.kind == "local":
-        return _local(context, worker, root, address, [python, *command], environment)
+        return _local(context, worker, root, address, [sys.executable, *command], environment, on_points)
     if worker.kind == "ray":
-        return _ray(context, worker, root, address, ["python", *command], environment, meta)
-    return _kubernetes(context, worker, address, ["python", *command], environment, meta)
+        return _ray(context, worker, root, address, ["python", *command], environment, meta, on_points)
+    return _kubernetes(context, worker, address, ["python", *command], environment, meta, on_points)
 
 
 def _local(
@@ -73,9 +74,10 @@ def _local(
     address: str,
     command: Sequence[str],
     environment: Mapping[str, str],
+    on_points: Callable[[Sequence[Any]], None],
 ) -> Report:
     reader = dg.PipesTempFileMessageReader()
-    ear = Ear(reader)
+    ear = Ear(reader, on_points)
     client = dg.PipesSubprocessClient(cwd=str(root), message_reader=reader)
     threads = {"OMP_NUM_THREADS": str(worker.threads)} if worker.threads else {}
     # A stage that has no launcher any more must not go on: it watches for this process.
@@ -93,6 +95,7 @@ def _ray(
     command: Sequence[str],
     environment: Mapping[str, str],
     meta: Mapping[str, Any],
+    on_points: Callable[[Sequence[Any]], None],
 ) -> Report:
     try:
         from dagster_ray import PipesRayJobClient
@@ -105,7 +108,7 @@ def _ray(
     import shlex
 
     reader = PipesRayJobMessageReader()
-    ear = Ear(reader)
+    ear = Ear(reader, on_points)
     try:
         client = PipesRayJobClient(client=JobSubmissionClient(worker.address), message_reader=reader)
     except ConnectionError as error:
@@ -130,6 +133,7 @@ def _kubernetes(
     command: Sequence[str],
     environment: Mapping[str, str],
     meta: Mapping[str, Any],
+    on_points: Callable[[Sequence[Any]], None],
 ) -> Report:
     try:
         from dagster_k8s import PipesK8sClient
@@ -141,7 +145,7 @@ def _kubernetes(
     if not worker.image:
         raise ParameterError("params.yaml: worker.kind is 'kubernetes', so worker.image must name an image")
     reader = PipesK8sPodLogsMessageReader()
-    ear = Ear(reader)
+    ear = Ear(reader, on_points)
     launched = {key: value for key, value in environment.items() if key != "HESPER_LAUNCHED"}
     limits = {"nvidia.com/gpu": str(meta["gpus"])} if meta.get("gpus") else {}
     with _one_message(address, ear):
@@ -157,34 +161,45 @@ def _kubernetes(
 
 
 class Ear:
-    """Listens to what a Pipes reader hands to Dagster: of a process that failed, Dagster keeps no messages."""
+    """Listens to what a Pipes reader hands to Dagster.
 
-    def __init__(self, reader: dg.PipesMessageReader) -> None:
-        self._handler: Any = None
+    Points of curves are taken out on the way: Dagster would keep them all until the end. And of a process that failed
+    Dagster keeps no messages.
+    """
+
+    def __init__(self, reader: dg.PipesMessageReader, on_points: Callable[[Sequence[Any]], None]) -> None:
+        self.failure: tuple[str, int] | None = None
+        self._report = Report()
+        self._on_points = on_points
         read = reader.read_messages
 
         @contextmanager
         def read_messages(handler: Any) -> Iterator[Any]:
-            self._handler = handler
+            handle = handler.handle_message
+
+            def listen(message: Any) -> None:
+                if message["method"] == "report_custom_message":
+                    self._hear(message["params"]["payload"])
+                else:
+                    handle(message)
+
+            handler.handle_message = listen
             with read(handler) as params:
                 yield params
 
         reader.read_messages = read_messages  # type: ignore[method-assign]  # clients check the reader's class
 
-    def messages(self) -> list[dict[str, Any]]:
-        """Every custom message so far."""
-        if self._handler is None:
-            return []
-        return [message for message in self._handler.get_custom_messages() if isinstance(message, dict)]
-
     def report(self) -> Report:
-        """The stage's report, from its custom messages."""
-        report = Report()
-        for message in self.messages():
-            report.mlflow_run_id = message.get("mlflow_run_id", report.mlflow_run_id)
-            report.work_seconds = float(message.get("work_seconds", report.work_seconds))
-            report.total_seconds = float(message.get("total_seconds", report.total_seconds))
-        return report
+        """What was heard."""
+        return self._report
+
+    def _hear(self, payload: Mapping[str, Any]) -> None:
+        if "points" in payload:
+            self._on_points(payload["points"])
+        if "finished" in payload:
+            self._report = Report(payload["metrics"], payload["seconds"])
+        if "error" in payload:
+            self.failure = str(payload["error"]), int(payload["exit_code"])
 
 
 @contextmanager
@@ -195,14 +210,13 @@ def _one_message(address: str, ear: Ear) -> Iterator[None]:
     try:
         yield
     except DagsterPipesExecutionError as error:
-        for message in ear.messages():
-            if "error" in message:
-                code = int(message["exit_code"])
-                raise dg.Failure(
-                    description=str(message["error"]),
-                    metadata={"exit_code": code, "stage": address},
-                    allow_retries=code == InfrastructureError.exit_code,
-                ) from None
+        if ear.failure is not None:
+            message, code = ear.failure
+            raise dg.Failure(
+                description=message,
+                metadata={"exit_code": code, "stage": address},
+                allow_retries=code == InfrastructureError.exit_code,
+            ) from None
         code = _exit_code(str(error))
         text = f"{address} ended with exit code {code}; its own output says why"
         if code < 0:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent.parent
 
-STAGE = '''
+STAGE = """
 import json, time
 import pyarrow as pa
 from assets.errors import InfrastructureError
@@ -37,7 +37,7 @@ def run(stage: Stage[Parameters]) -> None:
         stage.metric("row", row, i)
     stage.summary(total=total)
     stage.table("rows", ["i", "row"], [(i, r) for i, r in enumerate(rows)])
-'''
+"""
 
 DVC = """
 stages:
