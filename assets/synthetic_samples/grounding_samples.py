@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import count
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 from assets.agent.parameters import AgentParameters
-from assets.agent.vocabulary import CHINESE
+from assets.agent.vocabulary import CHINESE, ENGLISH
 from assets.stage import Stage
 from assets.synthetic_samples.scenes import (
     SCENE_CSS,
@@ -49,6 +49,13 @@ class Parameters(TableParameters):
     absent_share: float = Field(ge=0, le=1)
     underlined_share: float = Field(ge=0, le=1)
     locales: dict[SceneLocale, float]
+
+    @field_validator("elements")
+    @classmethod
+    def _within_vocabulary(cls, elements: tuple[int, int]) -> tuple[int, int]:
+        if not elements[0] <= elements[1] <= len(ENGLISH) // 2:
+            raise ValueError(f"must be a fewest and a most, at most {len(ENGLISH) // 2}: half the vocabulary")
+        return elements
 
 
 def run(stage: Stage[Parameters]) -> None:

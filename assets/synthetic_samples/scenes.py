@@ -128,9 +128,13 @@ class _Draft:
         self.used += 1
         return self.words[self.used - 1]
 
-    def add(self, kind: str, x: int, y: int, width: int, height: int, label: str | None = None) -> None:
+    def add(
+        self, kind: str, x: int, y: int, width: int, height: int, label: str | None = None, on: bool | None = None
+    ) -> None:
+        """Place a control; what is not given is drawn."""
         label = self.word() if label is None else label
-        fill, on = self.rng.randrange(self.fills), self.rng.random() < 0.5
+        fill = self.rng.randrange(self.fills)
+        on = self.rng.random() < 0.5 if on is None else on
         self.controls.append(Control(kind, label, x, y, width, height, fill, on))
 
     def ground(self, kind: str, x: int, y: int, width: int, height: int) -> None:
@@ -173,11 +177,11 @@ class _Draft:
         return 32
 
     def bar(self, kind: str, y: int, count: int) -> None:
-        """A bar across the screen, divided among `count` controls."""
+        """A bar across the screen, divided among `count` controls, one of which is on."""
         self.ground("bar", 0, y, self.width, 32)
-        pitch = self.width // count // GRID * GRID
+        pitch, chosen = self.width // count // GRID * GRID, self.rng.randrange(count)
         for index in range(count):
-            self.add(kind, index * pitch, y, pitch, 32)
+            self.add(kind, index * pitch, y, pitch, 32, on=index == chosen)
 
 
 _SCATTERED = (("button", "outline", "link", "checkbox", "field"), (66, 16, 6, 6, 6))
@@ -365,7 +369,7 @@ def _control_html(control: Control, theme: Theme) -> str:
             return f'<input readonly {place}" placeholder="{label}" aria-label="{label}">'
         case "switch" | "checkbox" | "radio":
             return f'<button role="{control.kind}" aria-checked="{on}" {place}">{label}<i></i></button>'
-        case "tab":
+        case "tab" | "nav":
             return f'<button role="tab" aria-selected="{on}" {place}">{label}</button>'
         case _:
             return f'<button {place}">{label}<i></i></button>'
@@ -402,6 +406,7 @@ SCENE_CSS = """
 .switch[aria-checked="true"] > i::after { left: 14px; }
 .tab[aria-selected="true"] { border-bottom: 3px solid var(--fill) !important; }
 .nav { border-top: 1px solid var(--line) !important; }
+.nav[aria-selected="true"] { border-top: 3px solid var(--fill) !important; }
 .field { background: var(--surface) !important; border: 1px solid var(--line) !important; border-radius: var(--radius);
   text-align: left !important; padding-left: 8px !important; }
 .field::placeholder { color: inherit; opacity: 1; }

@@ -36,7 +36,7 @@ THEMES: tuple[Theme, ...] = (
     Theme("night", "train", "#1e2028", "#2c303b", "#f2f4f8", "#565d6e",
           ("#e05252", "#4a72e8", "#3aa860", "#868c9a", "#e0913c", "#9a5cd0"), "#ffffff", 4),
     Theme("linen", "train", "#faf6eb", "#fffdf7", "#332b20", "#d3c7ae",
-          ("#b8442e", "#345fa8", "#4c8a3c", "#7b7264", "#b97d16", "#84479a"), "#ffffff", 2),
+          ("#b8442e", "#345fa8", "#4c8a3c", "#7b7264", "#b97d16", "#84479a"), "#ffffff", 0),
     Theme("ocean", "train", "#e4eff8", "#f8fbfe", "#14283c", "#a9c1d6",
           ("#d0455c", "#1769c4", "#12866f", "#5c7183", "#cf7a22", "#6a4fc0"), "#ffffff", 12),
     Theme("slate", "train", "#2d3440", "#3b4452", "#eef1f6", "#667084",

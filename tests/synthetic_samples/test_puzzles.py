@@ -30,8 +30,8 @@ def page() -> Iterator[Page]:
         yield chromium.new_page(*SCREEN)
 
 
-def puzzles(type: str, count: int) -> list[Puzzle]:
-    return [draw_puzzle(random.Random(f"{type}/{index}"), type, SPLITS[index % 2], SCREEN) for index in range(count)]
+def puzzles(type: str, count: int, screen: tuple[int, int] = SCREEN) -> list[Puzzle]:
+    return [draw_puzzle(random.Random(f"{type}/{index}"), type, SPLITS[index % 2], screen) for index in range(count)]
 
 
 def verdict(page: Page, puzzle: Puzzle, challenge: Challenge, clicks: list[Point], drag: list[Point]) -> str | None:
@@ -105,9 +105,10 @@ def test_the_page_of_a_puzzle_looks_like_its_picture(page: Page) -> None:
 
 
 @pytest.mark.parametrize("type", ENGINES)
-def test_every_puzzle_is_sound(type: str) -> None:
-    for puzzle in puzzles(type, 100):
-        assert is_sound(puzzle, SCREEN)
+@pytest.mark.parametrize("screen", [SCREEN, (360, 640)])
+def test_every_puzzle_is_sound(type: str, screen: tuple[int, int]) -> None:
+    for puzzle in puzzles(type, 50, screen):
+        assert is_sound(puzzle, screen)
         instructions = [challenge.instruction for challenge in puzzle.challenges]
         assert len(set(instructions)) == len(instructions) > 0
 

@@ -32,10 +32,10 @@ TEXTS = """() => [...document.querySelectorAll(".screen")].map((screen) => {
 })"""
 
 
-def scenes(split: Split, count: int, seed: int) -> list[Scene]:
+def scenes(split: Split, count: int, seed: int, screen: tuple[int, int] = SCREEN) -> list[Scene]:
     rng = random.Random(seed)
     return [
-        draw_scene(rng, split, SCREEN, (4, 7), 0.4, 0.2, {"en": 1.0, "zh": 1.0, "mixed": 1.0}) for _ in range(count)
+        draw_scene(rng, split, screen, (4, 7), 0.4, 0.2, {"en": 1.0, "zh": 1.0, "mixed": 1.0}) for _ in range(count)
     ]
 
 
@@ -109,14 +109,16 @@ def test_templates_belong_to_one_split() -> None:
     assert not train & heldout
 
 
-def test_controls_start_on_the_grid_inside_the_screen() -> None:
+@pytest.mark.parametrize("screen", [SCREEN, (360, 640), (1280, 720)])
+def test_controls_start_on_the_grid_inside_the_screen(screen: tuple[int, int]) -> None:
     for split in SPLITS:
-        for scene in scenes(split, 300, seed=5):
+        for scene in scenes(split, 200, seed=5, screen=screen):
             labels = [control.label for control in scene.controls if control.label]
+            assert len(labels) >= 4
             assert len(set(labels)) == len(labels)
             for control in scene.controls:
                 assert control.x % (GRID // 2) == control.y % (GRID // 2) == 0, scene.template
                 assert control.x >= 0
                 assert control.y >= 0
-                assert control.x + control.width <= SCREEN[0]
-                assert control.y + control.height <= SCREEN[1]
+                assert control.x + control.width <= screen[0]
+                assert control.y + control.height <= screen[1]

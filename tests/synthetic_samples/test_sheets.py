@@ -36,7 +36,7 @@ def test_a_plain_button_is_a_target(page: SheetPage) -> None:
 @pytest.mark.parametrize(
     ("case", "inner"),
     [
-        ("covered at one corner", BUTTON + f'<i style="{PLACE};left:65px;top:35px"></i>'),
+        ("covered at one corner", BUTTON + f'<i style="{PLACE}left:60px;top:30px"></i>'),
         ("invisible", BUTTON.replace("background", "visibility:hidden;background")),
         ("transparent", BUTTON.replace("background", "opacity:0;background")),
         ("partly off the screen", BUTTON.replace("left:10px", "left:50px")),
