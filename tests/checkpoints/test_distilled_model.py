@@ -45,21 +45,25 @@ def curve(project: Path, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "start", "top_k"),
-    [("forward_kl", "midtrained", None), ("reverse_kl", "average", 5), ("sampled_token", "average", None)],
+    ("estimator", "start", "top_k", "changed", "least"),
+    [
+        ("forward_kl", "midtrained", None, {"steps": 30}, 0.75),
+        ("reverse_kl", "average", 5, {"steps": 30}, 0.75),
+        ("sampled_token", "midtrained", None, {"steps": 40, "learning_rate": 0.005}, 0.55),  # far noisier
+    ],
 )
 def test_one_model_learns_all_domains(
-    project_with_teachers: Path, estimator: str, start: str, top_k: int | None
+    project_with_teachers: Path, estimator: str, start: str, top_k: int | None, changed: dict[str, Any], least: float
 ) -> None:
-    distil(project_with_teachers, estimator=estimator, start=start, top_k=top_k)
+    optimisation = {**OPTIMISATION, "evaluate_every": 10, **changed}
+    distil(project_with_teachers, estimator=estimator, start=start, top_k=top_k, optimisation=optimisation)
     figures = metrics(project_with_teachers)
     teachers = sum(figures[f"teacher_{domain}"] for domain in DOMAINS) / 5
     students = sum(figures[f"student_{domain}"] for domain in DOMAINS) / 5
     assert teachers > 0.8
-    assert students > 0.7
+    assert students > least
     assert figures["student_minus_teachers"] == pytest.approx(students - teachers)
-    divergence = curve(project_with_teachers, "kl/parameters")
-    assert sum(divergence[-3:]) < sum(divergence[:3])
+    assert curve(project_with_teachers, "validation/accuracy")[0] < students
     folder = project_with_teachers / "models" / "distilled"
     assert "mean of the domains" in (folder / "heldout.md").read_text(encoding="utf-8")
     assert "kl/parameters" in (folder / "ledger.md").read_text(encoding="utf-8")
