@@ -118,7 +118,7 @@ def run(stage: Stage[Parameters]) -> None:
     train(stage, settings.optimisation, {"model": model}, learner.step, evaluate)
 
     stage.summary(kept_step=best.restore() if validation else settings.optimisation.steps)
-    report(stage, heldout, before, measure(heldout))
+    _report(stage, heldout, before, measure(heldout))
     draw_curves(stage)
     save_model(model, processor, stage.output)
 
@@ -184,9 +184,9 @@ class Learner:
             "sampled/reward": float(rewards.mean()),
             "sampled/accuracy": accuracy([rollout.match for rollout in everything]),
             "sampled/format": sum(rollout.match.format for rollout in everything) / len(everything),
-            "sampled/entropy": -sum(tokens) / len(tokens),
-            "sampled/tokens": len(tokens) / len(everything),
-            "groups/dropped": 1 - float(kept.float().mean()),
+            "entropy": -sum(tokens) / len(tokens),
+            "answer_tokens": len(tokens) / len(everything),
+            "dropped_groups": 1 - float(kept.float().mean()),
         }
 
     def _update(self) -> dict[str, float]:
@@ -217,7 +217,7 @@ class Learner:
         return scoring.rows(chosen)
 
 
-def report(
+def _report(
     stage: Stage[Parameters], samples: Sequence[Sample], before: Sequence[Match], after: Sequence[Match]
 ) -> None:
     """Held-out step accuracy of the mid-trained model and of this one: overall and by kind."""
