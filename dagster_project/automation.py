@@ -61,7 +61,7 @@ def external_specs() -> dict[str, dict[str, Any]]:
     """What is known of the assets that come from outside."""
     return {
         IMPORTED: {
-            "description": "Trajectories from outside: demonstrations of people, data of other teams; a partition a batch.",
+            "description": "Trajectories from outside: demonstrations, data of other teams; a partition a batch.",
             "partitions_def": dg.DynamicPartitionsDefinition(name=IMPORTED),
         },
         FEEDBACK: {"description": "What earlier rounds completed and missed, by capability."},

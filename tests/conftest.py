@@ -1,6 +1,25 @@
-"""What all tests share: property tests draw the same cases in every run and have no deadline on a busy machine."""
+"""Projects that several test files look at, each made and run once."""
 
-from hypothesis import settings
+from __future__ import annotations
 
-settings.register_profile("hesper", deadline=None, derandomize=True)
-settings.load_profile("hesper")
+from pathlib import Path
+
+import pytest
+
+from tests.toy import hesper, make_smoke, make_toy
+
+
+@pytest.fixture(scope="session")
+def toy_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy project after one `hesper run`. Tests leave it as it is."""
+    root = make_toy(tmp_path_factory.mktemp("toy") / "project")
+    hesper(root, "run")
+    return root
+
+
+@pytest.fixture(scope="session")
+def smoke_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real project in its smoke profile after one `hesper run`. Tests leave it as it is."""
+    root = make_smoke(tmp_path_factory.mktemp("smoke") / "project")
+    hesper(root, "run")
+    return root
