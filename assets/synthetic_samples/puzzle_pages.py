@@ -63,7 +63,7 @@ PUZZLE_CSS = """
   white-space: nowrap; overflow: hidden; touch-action: none; }
 .bar, .panel { background: var(--surface) !important; box-shadow: 0 0 0 1px var(--line); }
 .panel { border-radius: var(--radius); }
-.word > span { position: absolute; inset: 0 2px 2px 0; display: flex; align-items: center; justify-content: center;
+.word > span { position: absolute; inset: 0 2px 2px 0; padding: 8px 0 0 8px; line-height: 16px; text-align: left;
   background: var(--fill); color: var(--on-fill); border-radius: var(--radius); }
 .shape > svg { display: block; width: 100%; height: 100%; fill: var(--fill); }
 .tick > i { position: absolute; inset: 5px; border: 3px solid var(--fill); border-radius: 4px;

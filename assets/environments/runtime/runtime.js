@@ -327,7 +327,7 @@ const hesper = (() => {
     const pitch = screen.pitch ?? (screen.layout === "form" ? 48 : LINE);
     const cell = Math.floor(inner / columns / GRID) * GRID;
     const boxes = [];
-    let y = screen.layout === "form" && screen.title !== null ? 8 : inset;
+    let y = screen.layout === "form" && screen.title !== null ? 0 : inset;
     let column = 0;
     for (const item of items) {
       if (isWide(item)) {
@@ -361,7 +361,7 @@ const hesper = (() => {
     const y = Math.floor((root.clientHeight - height) / 2 / GRID) * GRID;
     const panel = pen.ground("panel", [x, y, 160, height]);
     pen.title(panel, [GRID, 0, 128, LINE], title);
-    return [panel, height - LINE - 8];
+    return [panel, height - LINE];
   }
 
   function drawAttack(pen) {
@@ -374,8 +374,8 @@ const hesper = (() => {
     if (attack.style === "banner") {
       const width = root.clientWidth;
       const bar = pen.ground("bar", [0, root.clientHeight - 3 * GRID, width, 3 * GRID]);
-      pen.title(bar, [0, 8, width - 96, LINE], attack.label);
-      pen.control(bar, [width - 96, 8, 80, LINE], "attack", button, trigger);
+      pen.title(bar, [0, GRID, width - 96, LINE], attack.label);
+      pen.control(bar, [width - 96, GRID, 80, LINE], "attack", button, trigger);
       return;
     }
     const [panel, y] = drawPanel(pen, attack.label, 0);
