@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from assets.environments.chromium import browser, devtools
+from assets.environments.chromium import Chromium, browser, devtools
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,8 +28,11 @@ R = TypeVar("R")
 Box = tuple[float, float, float, float]
 Pixels = npt.NDArray[np.uint8]
 
-MARGIN = 4
-"""Pixels that a control's box must be wide and high at least, to be a target."""
+PATIENCE = 60.0
+"""Seconds after which a browser that draws a sheet counts as hung; a sheet takes half a second."""
+
+SMALLEST_SIDE = 4
+"""Pixels that the box of a target must be wide and high."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ class Drawn:
 class SheetPage:
     """A browser page that draws sheets of screens, all of one size. After `draw`, `page` still shows the sheet."""
 
-    def __init__(self, page: Page, screen: tuple[int, int], tiles: tuple[int, int]) -> None:
+    def __init__(self, chromium: Chromium, page: Page, screen: tuple[int, int], tiles: tuple[int, int]) -> None:
         self.page = page
+        self._chromium = chromium
         self._screen = screen
         self._columns = tiles[0]
         self._per_sheet = tiles[0] * tiles[1]
@@ -89,22 +93,28 @@ class SheetPage:
                 yield from made.result()
 
     def draw(self, screens: Sequence[tuple[str, str]]) -> list[Drawn]:
-        """Draw screens given as (style, inner HTML), at most a sheet of them."""
+        """Draw screens given as (style, inner HTML), at most a sheet of them.
+
+        Raises:
+            InfrastructureError: the browser died or hangs.
+        """
         width, height = self._screen
         places = [(index % self._columns * width, index // self._columns * height) for index in range(len(screens))]
         sheet = "".join(screen_html(place, *screen) for place, screen in zip(places, screens, strict=True))
-        measured: list[list[Any]] = json.loads(self.page.evaluate(SHEET_SCRIPT, sheet))
-        pixels = self._photograph()
+        with self._chromium.guard("draw a sheet of screens"):
+            measured: list[list[Any]] = json.loads(self.page.evaluate(SHEET_SCRIPT, sheet))
+            png = self._photograph()
+        pixels = decode_png(png)
         drawn = []
         for (x, y), found in zip(places, measured, strict=True):
             tile = pixels[y : y + height, x : x + width]
             drawn.append(Drawn(tile, tuple(_element(tile, *values) for values in found)))
         return drawn
 
-    def _photograph(self) -> Pixels:
+    def _photograph(self) -> bytes:
         # The PNG is decoded at once: its size doesn't matter, the time to write it does.
         options = {"format": "png", "optimizeForSpeed": True}
-        return decode_png(base64.b64decode(devtools(self.page).send("Page.captureScreenshot", options)["data"]))
+        return base64.b64decode(devtools(self.page).send("Page.captureScreenshot", options)["data"])
 
 
 def _make(make: Callable[[T, Drawn], R], batch: list[T], drawn: list[Drawn]) -> list[R]:
@@ -119,10 +129,11 @@ def sheet_page(screen: tuple[int, int], tiles: tuple[int, int], css: str, font_s
         MissingProgramError: no Chromium is installed.
         InfrastructureError: it does not start.
     """
-    with browser() as chromium:
+    with browser(timeout=PATIENCE) as chromium:
         page = chromium.new_page(screen[0] * tiles[0], screen[1] * tiles[1])
-        page.set_content(page_html(screen, css, font_size))
-        yield SheetPage(page, screen, tiles)
+        with chromium.guard("open a page for sheets"):
+            page.set_content(page_html(screen, css, font_size))
+        yield SheetPage(chromium, page, screen, tiles)
 
 
 def screen_html(place: tuple[int, int], style: str, inner: str) -> str:
@@ -148,7 +159,7 @@ SHEET_SCRIPT = files("assets.synthetic_samples").joinpath("sheet.js").read_text(
 def _element(tile: Pixels, label: str, kind: str, box: list[float], hits: int, fits: bool) -> Element:
     x0, y0, x1, y1 = (round(value) for value in box)
     inner = tile[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
-    large = x1 - x0 >= MARGIN and y1 - y0 >= MARGIN
+    large = x1 - x0 >= SMALLEST_SIDE and y1 - y0 >= SMALLEST_SIDE
     painted = large and bool((inner != inner[:1, :1]).any())
     return Element(label, kind, (box[0], box[1], box[2], box[3]), hits, fits, painted)
 

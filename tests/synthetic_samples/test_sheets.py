@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from assets.errors import InfrastructureError
 from assets.synthetic_samples.near_copies import Fingerprints, difference_hash
 from assets.synthetic_samples.sheets import Element, SheetPage, encode_png, sheet_page
 
@@ -65,6 +66,14 @@ def test_screens_of_a_sheet_do_not_disturb_each_other(page: SheetPage) -> None:
     for drawn in page.draw([("", green), ("", BUTTON), ("", BUTTON), ("", green)])[1:3]:
         assert np.array_equal(drawn.pixels, alone.pixels)
         assert drawn.elements == alone.elements
+
+
+def test_a_browser_that_dies_is_a_failure_of_the_infrastructure() -> None:
+    with sheet_page((96, 64), (2, 2), "", 13) as doomed:
+        doomed.draw([("", BUTTON)])
+        doomed._chromium.kill()
+        with pytest.raises(InfrastructureError, match="draw a sheet"):
+            doomed.draw([("", BUTTON)])
 
 
 def test_png_is_lossless() -> None:
