@@ -5,7 +5,7 @@ An instruction names the path. Its k-th named thing is what the k-th click acts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 TEMPLATE_WORDS: dict[str, tuple[str, ...]] = {
@@ -56,3 +56,37 @@ def thought_of_typing(word: str, locale: str) -> str:
 def thought_of_end(locale: str) -> str:
     """The thought before the last action."""
     return "done" if locale == "en" else "完成"
+
+
+def parse(text: str) -> list[Clause]:
+    """The inverse of `instruction`; empty if the text is not one of these."""
+    if text[:1].isascii():
+        return [_parse_english(part) for part in text.split(" then ")] if _starts_with_verb(text, _ENGLISH) else []
+    return [_parse_chinese(part) for part in text.split("，然后")] if _starts_with_verb(text, (*_CHINESE, "在")) else []
+
+
+_ENGLISH = {"Open ": "open", "Press ": "press", "Type ": "type", "Read ": "read"}
+_CHINESE = {"打开": "open", "按": "press", "输入": "type", "读出": "read"}
+
+
+def _starts_with_verb(text: str, verbs: Iterable[str]) -> bool:
+    return any(text.startswith(verb) and len(text) > len(verb) for verb in verbs)
+
+
+def _parse_english(part: str) -> Clause:
+    for start, verb in _ENGLISH.items():
+        if part.startswith(start):
+            word, _, place = part.removeprefix(start).partition(" in ")
+            return Clause(verb, (word, place) if place else (word,))
+    return Clause("press", (part,))
+
+
+def _parse_chinese(part: str) -> Clause:
+    if part.startswith("在") and "输入" in part:
+        place, _, word = part[1:].partition("输入")
+        return Clause("type", (word, place))
+    for start, verb in _CHINESE.items():
+        # "打开" is a word of the interface too: alone it is the thing that is pressed.
+        if part.startswith(start) and len(part) > len(start):
+            return Clause(verb, (part.removeprefix(start),))
+    return Clause("press", (part,))

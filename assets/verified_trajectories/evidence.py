@@ -1,0 +1,176 @@
+"""What a judge may know of an episode, and the course of events that a judge makes of it.
+
+A judge never sees the programmatic outcome, the state, the boxes or whether the agent claimed success: `blind` leaves
+them out before anything else happens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from assets.agent.actions import Action, action_from_row
+from assets.generated_tasks.templates import parse
+from assets.verified_trajectories.reading import Picture, decode
+
+StepVerdict = Literal["correct", "exploratory", "ineffective", "incorrect"]
+
+
+@dataclass(frozen=True)
+class SeenStep:
+    """One turn, as a judge sees it: the screen before the action, the thought, the actions."""
+
+    picture: Picture
+    think: str
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True)
+class SeenEpisode:
+    """An episode, as a judge sees it."""
+
+    platform: str
+    instruction: str
+    keypoints: tuple[str, ...]
+    steps: tuple[SeenStep, ...]
+    final: Picture | None
+
+    def after(self, index: int) -> Picture | None:
+        """The screen after a step."""
+        return self.steps[index + 1].picture if index + 1 < len(self.steps) else self.final
+
+
+def blind(episode: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> SeenEpisode:
+    """Rows of the two tables without anything that a judge must not know."""
+    final = episode["final_screenshot"]
+    return SeenEpisode(
+        platform=episode["platform"],
+        instruction=episode["instruction"],
+        keypoints=tuple(episode["keypoints"]),
+        steps=tuple(
+            SeenStep(
+                decode(step["screenshot"]["bytes"]),
+                step["think"],
+                tuple(action_from_row(action) for action in step["actions"]),
+            )
+            for step in steps
+        ),
+        final=None if final is None else decode(final["bytes"]),
+    )
+
+
+# --- what the task demands -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One thing that must be seen to happen: a `click` on a word, a `type` of it, or an `answer`."""
+
+    act: Literal["click", "type", "answer"]
+    word: str
+
+
+def demands(episode: SeenEpisode) -> list[Demand]:
+    """The completion keypoints of a task, in order, from its words; empty if they name nothing to look for."""
+    found: list[Demand] = []
+    for clause in parse(episode.instruction):
+        if clause.verb == "type":
+            found += [Demand("click", place) for place in clause.words[1:]]
+            found.append(Demand("type", clause.words[0]))
+        elif clause.verb == "read":
+            found.append(Demand("answer", clause.words[0]))
+        else:
+            found.append(Demand("click", clause.words[0]))
+    if not found:
+        # Other people's words: what they put in quotes is what is named on the screen.
+        found = [Demand("click", word) for word in re.findall(r'"([^"]+)"', episode.instruction)]
+    return found
+
+
+# --- what happened ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a step did, as one judge perceives it.
+
+    `act` is click, type, answer, back, end, wait, look (scrolling, hovering) or nothing; `word` what was clicked or
+    typed, empty if the judge can't tell.
+    """
+
+    act: str
+    word: str
+    confidence: float = 1.0
+
+
+SAVE_KEYS = (("ctrl", "s"), ("control", "s"))
+SAVE_WORDS = ("Save", "保存")
+_ACTS = {
+    **dict.fromkeys(("Click", "DoubleClick", "LongPress", "RightClick"), "click"),
+    **dict.fromkeys(("Scroll", "Swipe", "Hover", "Drag", "GetUrl", "TakeNote", "GetScreenshot"), "look"),
+    **{"Type": "type", "Answer": "answer", "PressBack": "back", "Finished": "end", "CallUser": "call", "Wait": "wait"},
+}
+
+
+def act_of(step: SeenStep) -> str:
+    """The kind of a step by its first action; `nothing` for a response that was not understood."""
+    return _ACTS.get(step.actions[0].name, "other") if step.actions else "nothing"
+
+
+@dataclass(frozen=True)
+class Course:
+    """Events held against demands.
+
+    Attributes:
+        verdicts: of each step, against the task.
+        met: how many demands were met, in order.
+        astray: what was done besides and not undone.
+    """
+
+    verdicts: tuple[StepVerdict, ...]
+    met: int
+    astray: tuple[str, ...]
+    complete: bool
+
+
+def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
+    """Walk through the events: each meets the next demand, undoes the last error, or is an error itself."""
+    met = 0
+    astray: list[str] = []
+    verdicts: list[StepVerdict] = []
+    for event in events:
+        next_demand = wanted[met] if met < len(wanted) else None
+        if next_demand is not None and _meets(event, next_demand):
+            met += 1
+            verdicts.append("correct")
+        elif event.act == "end":
+            verdicts.append("correct" if met == len(wanted) and not astray and wanted else "incorrect")
+        elif astray and (event.act == "back" or (event.act == "click" and same_word(event.word, astray[-1]))):
+            astray.pop()  # an error undone
+            verdicts.append("correct")
+        elif event.act in ("wait", "nothing"):
+            verdicts.append("ineffective")
+        elif event.act == "look":
+            verdicts.append("exploratory")
+        else:
+            astray.append(event.word or event.act)
+            verdicts.append("incorrect" if event.word else "ineffective")
+    complete = bool(wanted) and met == len(wanted) and not astray
+    return Course(tuple(verdicts), met, tuple(astray), complete)
+
+
+def _meets(event: Event, demand: Demand) -> bool:
+    if demand.act == "answer":
+        return event.act in ("answer", "end") and bool(event.word)
+    return event.act == demand.act and same_word(event.word, demand.word)
+
+
+def same_word(one: str, other: str) -> bool:
+    """Whether two readings are one word: case, spaces and punctuation don't count."""
+    return bool(one) and _folded(one) == _folded(other)
+
+
+def _folded(word: str) -> str:
+    return "".join(character for character in word.casefold() if character.isalnum())
