@@ -57,6 +57,9 @@ STILL = (
 )
 """Style sheet of every page: what moves on its own would make two screenshots of one state differ."""
 
+START_SECONDS = 60.0
+"""How long a browser may take to start on a busy machine."""
+
 _LOCAL_SCHEMES = ("file", "data", "about", "blob")
 
 
@@ -152,8 +155,9 @@ class Chromium:
             MissingProgramError: no Chromium is installed.
             InfrastructureError: it does not start or does not answer.
         """
+        running = self._start()
         with self.guard("open a page"):
-            context: BrowserContext = self._start().new_context(
+            context: BrowserContext = running.new_context(
                 viewport={"width": width, "height": height},
                 locale=locale,
                 has_touch=touch,
@@ -170,17 +174,18 @@ class Chromium:
             return context.new_page()
 
     @contextmanager
-    def guard(self, what: str) -> Iterator[None]:
+    def guard(self, what: str, timeout: float | None = None) -> Iterator[None]:
         """Turn a crash of the browser, or its silence for `timeout` seconds, into an `InfrastructureError`."""
         from playwright.sync_api import Error
 
+        timeout = self.timeout if timeout is None else timeout
         try:
-            with self._watchdog.limit(self.timeout):
+            with self._watchdog.limit(timeout):
                 yield
         except Error as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if self._watchdog.fired:
-                reason = f"no answer for {self.timeout:g} s"
+                reason = f"no answer for {timeout:g} s"
             raise InfrastructureError(f"Chromium failed to {what}: {reason}") from error
 
     def allows(self, url: str) -> bool:
@@ -223,11 +228,13 @@ class Chromium:
             self._token = f"--hesper-instance={secrets.token_hex(8)}"
             hosts = sorted({urlsplit(origin).hostname or "" for origin in self.allow})
             resolver = ", ".join(["MAP * ~NOTFOUND", *(f"EXCLUDE {host}" for host in hosts)])
-            self._browser = self._driver.playwright.chromium.launch(
-                executable_path=find_chromium(),
-                args=[*FLAGS, f"--host-resolver-rules={resolver}", self._token],
-                timeout=self.timeout * 1000,
-            )
+            program = find_chromium()
+            with self.guard("start", START_SECONDS + self.timeout):
+                self._browser = self._driver.playwright.chromium.launch(
+                    executable_path=program,
+                    args=[*FLAGS, f"--host-resolver-rules={resolver}", self._token],
+                    timeout=START_SECONDS * 1000,
+                )
         assert self._browser is not None
         return self._browser
 
@@ -336,7 +343,7 @@ class _Watchdog:
     def _watch(self) -> None:
         while not self._stopped.wait(0.25):
             deadline = self._deadline
+            # Again and again until the call gives up: a process that was just starting may have been missed.
             if deadline is not None and time.monotonic() > deadline:
-                self._deadline = None
                 self.fired = True
                 self._action()
