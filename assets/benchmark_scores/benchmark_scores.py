@@ -12,30 +12,19 @@ Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from assets.agent.model_policy import ModelPolicy, match_sample, score_samples
-from assets.agent.observation import Observation, RandomPolicy
 from assets.agent.parameters import AgentParameters
 from assets.agent.samples import TABLE_OF_DOMAIN, Sample, load_samples
-from assets.benchmark_scores.cases import (
-    MAIN_METRIC,
-    Case,
-    choose_samples,
-    episode_cases,
-    is_refusal,
-    read_cases,
-    sample_cases,
-    write_cases,
-)
+from assets.benchmark_scores.cases import MAIN_METRIC, Case, choose_samples, is_refusal, read_cases, write_cases
+from assets.benchmark_scores.examination import Examination, examine
 from assets.benchmark_scores.heat_map import heat_map
 from assets.benchmark_scores.leaderboard import COLUMNS, leaderboard, read_published
-from assets.benchmark_scores.live import Venue, choose_tasks, open_venues, read_tasks, suite_of
+from assets.benchmark_scores.live import choose_tasks, read_tasks, suite_of
 from assets.benchmark_scores.scores import (
     CHANCE,
     Checkpoint,
@@ -50,11 +39,9 @@ from assets.benchmark_scores.scores import (
     write_scores,
 )
 from assets.environments.task import TaskContract
+from assets.environments.workers import spread
 from assets.stage import Stage, StageParameters
 from assets.statistics import Interval, bootstrap_mean
-
-if TYPE_CHECKING:
-    from assets.agent.observation import Policy
 
 
 class Episodes(StageParameters):
@@ -72,16 +59,18 @@ class Parameters(StageParameters):
     Attributes:
         cases: held-out questions a domain (grounding: besides those whose answer is not on the screen).
         episodes: live episodes by suite.
-        sessions: live sessions of a suite at once.
+        sessions: live episodes side by side in one process.
+        processes: agents that are asked at once.
         max_steps: most steps of an episode.
         max_new_tokens: where an answer that doesn't end is cut.
-        threads: of torch.
+        threads: of torch, in each process.
         resamples: of every bootstrap.
     """
 
     cases: PositiveInt
     episodes: Episodes
     sessions: PositiveInt
+    processes: PositiveInt
     max_steps: PositiveInt
     max_new_tokens: PositiveInt
     threads: PositiveInt
@@ -90,17 +79,9 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """Ask every checkpoint, score, compare, write."""
-    import torch
-
-    torch.set_num_threads(stage.parameters.threads)
-    agent = stage.section("agent", AgentParameters)
     checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
     samples = {domain: _held_out_samples(stage, domain) for domain in MAIN_METRIC}
-    with open_venues(_held_out_tasks(stage), agent.screen, stage.parameters.sessions) as venues:
-        cases = {CHANCE: _remember(stage, CHANCE, partial(_ask_chance, stage, agent, samples, venues))}
-        for checkpoint in stage.progress(checkpoints, "checkpoints"):
-            ask = partial(_ask, stage, agent, checkpoint, samples, venues)
-            cases[checkpoint.name] = _remember(stage, checkpoint.name, ask)
+    cases = _ask(stage, checkpoints, samples, _held_out_tasks(stage))
 
     scores = [_random_point(stage, samples["grounding"]), *score_cases(CHANCE, "", cases[CHANCE])]
     for checkpoint in checkpoints:
@@ -123,12 +104,12 @@ def _held_out_samples(stage: Stage[Parameters], domain: str) -> list[Sample]:
     return chosen
 
 
-def _held_out_tasks(stage: Stage[Parameters]) -> list[list[TaskContract]]:
+def _held_out_tasks(stage: Stage[Parameters]) -> list[TaskContract]:
     tasks = read_tasks(stage.input("data/generated_tasks") / "tasks.parquet")
-    wanted = stage.parameters.episodes.model_dump()
     return [
-        choose_tasks([task for task in tasks if suite_of(task) == suite], count, stage.rng("tasks", suite))
-        for suite, count in wanted.items()
+        task
+        for suite, count in stage.parameters.episodes.model_dump().items()
+        for task in choose_tasks([t for t in tasks if suite_of(t) == suite], count, stage.rng("tasks", suite))
     ]
 
 
@@ -137,44 +118,38 @@ def _held_out_tasks(stage: Stage[Parameters]) -> list[list[TaskContract]]:
 
 def _ask(
     stage: Stage[Parameters],
-    agent: AgentParameters,
-    checkpoint: Checkpoint,
+    checkpoints: Sequence[Checkpoint],
     samples: Mapping[str, Sequence[Sample]],
-    venues: Sequence[Venue],
-) -> list[Case]:
-    """Greedy answers of one checkpoint to everything."""
-    parameters = stage.parameters
-    policy = ModelPolicy(
-        stage.input(checkpoint.path), parameters.max_new_tokens, agent.system_prompt, name=checkpoint.name
-    )
-    cases = []
-    for questions in samples.values():
-        matches = score_samples(
-            policy.model, policy.processor, questions, parameters.max_new_tokens, agent.system_prompt
+    tasks: Sequence[TaskContract],
+) -> dict[str, list[Case]]:
+    """The cases of chance and of every checkpoint; what a killed run of this stage has asked is not asked again."""
+    parameters, agent = stage.parameters, stage.section("agent", AgentParameters)
+    without_grounding = {domain: asked for domain, asked in samples.items() if domain != "grounding"}
+    models = {CHANCE: None, **{checkpoint.name: stage.input(checkpoint.path) for checkpoint in checkpoints}}
+    answers = {name: stage.work / f"{name}.parquet" for name in models}
+    open_questions = [
+        Examination(
+            name=name,
+            model=model,
+            seed=stage.rng(CHANCE).randrange(2**32),
+            samples=samples if model is not None else without_grounding,
+            tasks=tasks,
+            sessions=parameters.sessions,
+            max_steps=parameters.max_steps,
+            max_new_tokens=parameters.max_new_tokens,
+            threads=parameters.threads,
+            agent=agent,
         )
-        cases += sample_cases(questions, matches)
-    return cases + _play(policy, venues, parameters.max_steps)
-
-
-def _ask_chance(
-    stage: Stage[Parameters],
-    agent: AgentParameters,
-    samples: Mapping[str, Sequence[Sample]],
-    venues: Sequence[Venue],
-) -> list[Case]:
-    """A random legal action for every puzzle and step, and random play. Grounding has its level in closed form."""
-    policy = RandomPolicy(stage.rng(CHANCE).randrange(2**32), agent.coordinate_digits)
-    questions = [sample for domain, members in samples.items() if domain != "grounding" for sample in members]
-    seen = [
-        Observation(s.image, s.width, s.height, s.platform or "mobile", s.instruction, s.history) for s in questions
+        for name, model in models.items()
+        if not answers[name].is_file()
     ]
-    answers = policy.respond(seen)
-    matches = [match_sample(answer, sample) for answer, sample in zip(answers, questions, strict=True)]
-    return sample_cases(questions, matches) + _play(policy, venues, stage.parameters.max_steps)
-
-
-def _play(policy: Policy, venues: Sequence[Venue], max_steps: int) -> list[Case]:
-    return [case for venue in venues for case in episode_cases(venue.play(policy, max_steps), venue.domain)]
+    examined = spread(open_questions, examine, agent.screen, parameters.processes)
+    for index, cases in stage.progress(examined, "agents", total=len(open_questions)):
+        name = open_questions[index].name
+        unfinished = answers[name].with_suffix(".partial")
+        write_cases(unfinished, {name: cases})
+        unfinished.rename(answers[name])
+    return {name: read_cases(path).get(name, []) for name, path in answers.items()}
 
 
 def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:
@@ -188,16 +163,6 @@ def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:
     groups = [sample.group for sample in asked]
     result = bootstrap_mean(shares, stage.seed, groups, resamples=stage.parameters.resamples)
     return Score(CHANCE, "", "grounding_screens", "grounding", MAIN_METRIC["grounding"], result)
-
-
-def _remember(stage: Stage[Parameters], name: str, ask: Callable[[], list[Case]]) -> list[Case]:
-    """The answers of one checkpoint; what a killed run of this stage has asked is not asked again."""
-    path = stage.work / f"{name}.parquet"
-    if not path.is_file():
-        unfinished = path.with_suffix(".partial")
-        write_cases(unfinished, {name: ask()})
-        unfinished.rename(path)
-    return read_cases(path).get(name, [])
 
 
 # --- what came of it -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.agent.actions import REFUSAL
+from assets.agent.actions import DOMAIN_OF_PLATFORM, REFUSAL
 from assets.agent.samples import Sample
 from assets.stage import write_parquet
 
@@ -93,7 +93,7 @@ def sample_cases(samples: Sequence[Sample], matches: Sequence[Match]) -> list[Ca
     return cases
 
 
-def episode_cases(episodes: Sequence[Episode], domain: str) -> list[Case]:
+def episode_cases(episodes: Sequence[Episode]) -> list[Case]:
     """Programmatic success of live episodes. MiniWoB++ pages are a suite of their own: success is a reward above 0.
 
     Episodes on one MiniWoB++ page are grouped. Those in one simulated app are not: their intervals speak of other tasks
@@ -102,6 +102,7 @@ def episode_cases(episodes: Sequence[Episode], domain: str) -> list[Case]:
     cases = []
     for episode in episodes:
         task, broke = episode.task, episode.outcome == "infrastructure"
+        domain = DOMAIN_OF_PLATFORM[task.platform]
         correct = None if broke else episode.outcome == "success"
         if task.app.startswith("miniwob/"):
             cases.append(Case("miniwob", domain, "miniwob_success", task.id, task.app, correct))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.agent.actions import DOMAIN_OF_PLATFORM
-from assets.environments.session import Session, open_session, rollout_batch
+from assets.environments.session import rollout_batch
 from assets.environments.task import TaskContract, from_row
 
 if TYPE_CHECKING:
@@ -17,52 +16,28 @@ if TYPE_CHECKING:
 
     from assets.agent.observation import Policy
     from assets.environments.trajectory import Episode
+    from assets.environments.workers import Sessions
 
 MINIWOB = "miniwob"
 """The suite of tasks whose app is a MiniWoB++ page; their app ids start with it."""
 
 
-@dataclass(frozen=True)
-class Venue:
-    """Sessions that can all play the same tasks."""
+def play(
+    sessions: Sessions, tasks: Sequence[TaskContract], policy: Policy, side_by_side: int, max_steps: int
+) -> list[Episode]:
+    """Every task once, suite by suite, at most `side_by_side` of them at once.
 
-    domain: str
-    sessions: tuple[Session, ...]
-    tasks: tuple[TaskContract, ...]
-
-    def play(self, policy: Policy, max_steps: int) -> list[Episode]:
-        """Every task once, as many at a time as there are sessions; in the order of the tasks."""
-        return rollout_batch(self.sessions, self.tasks, policy, max_steps)
-
-
-@contextmanager
-def open_venues(
-    suites: Sequence[Sequence[TaskContract]], size: tuple[int, int], sessions: int
-) -> Iterator[list[Venue]]:
-    """A venue a suite; sessions stay open for all the policies that play there. Pages share one browser.
-
-    Args:
-        suites: lists of tasks of one platform (MiniWoB++ by itself); empty ones are left out.
-        size: width and height of every screenshot, in pixels.
-        sessions: most sessions of a venue.
+    An episode ends after the task's own step budget or `max_steps`, whichever is less.
     """
-    from assets.environments.chromium import browser
-
-    with ExitStack() as stack:
-        chromium = None
-        venues = []
-        for tasks in suites:
-            if not tasks:
-                continue
-            platform, app = tasks[0].platform, tasks[0].app
-            if platform != "desktop" and chromium is None:
-                chromium = stack.enter_context(browser())
-            opened = tuple(
-                stack.enter_context(open_session(platform, size, app, chromium))
-                for _ in range(min(sessions, len(tasks)))
-            )
-            venues.append(Venue(DOMAIN_OF_PLATFORM[platform], opened, tuple(tasks)))
-        yield venues
+    suites: dict[str, list[TaskContract]] = {}
+    for task in tasks:
+        capped = replace(task, step_budget=min(task.step_budget, max_steps))
+        suites.setdefault(suite_of(task), []).append(capped)
+    episodes = []
+    for _, members in sorted(suites.items()):
+        opened = sessions.several(members[0].platform, members[0].app, min(side_by_side, len(members)))
+        episodes += rollout_batch(opened, members, policy)
+    return episodes
 
 
 def read_tasks(path: Path, split: str = "heldout") -> list[TaskContract]:

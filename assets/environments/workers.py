@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 
 
 class Sessions:
-    """One session a platform (and one for MiniWoB pages), opened when first asked for, sharing one browser."""
+    """Sessions of every platform (MiniWoB pages apart), opened when first asked for, sharing one browser."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, list[Session]] = {}
         self._chromium: Chromium | None = None
         self._stack = ExitStack()
 
@@ -36,11 +36,15 @@ class Sessions:
 
     def get(self, platform: str, app: str) -> Session:
         """The session that can play this app."""
-        kind = "miniwob" if app.startswith("miniwob/") else platform
-        if kind not in self._open:
+        return self.several(platform, app, 1)[0]
+
+    def several(self, platform: str, app: str, count: int) -> list[Session]:
+        """Sessions that can all play this app, for episodes side by side."""
+        opened = self._open.setdefault("miniwob" if app.startswith("miniwob/") else platform, [])
+        while len(opened) < count:
             browser = None if platform == "desktop" else self._browser()
-            self._open[kind] = self._stack.enter_context(open_session(platform, self.size, app, browser))
-        return self._open[kind]
+            opened.append(self._stack.enter_context(open_session(platform, self.size, app, browser)))
+        return opened[:count]
 
     def _browser(self) -> Chromium:
         if self._chromium is None:

@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from assets.agent.model_policy import ModelPolicy
-from assets.agent.observation import RandomPolicy
 from assets.agent.parameters import AgentParameters
 from assets.benchmark_scores.cases import Case, write_cases
-from assets.benchmark_scores.live import Venue, choose_tasks, open_venues
+from assets.benchmark_scores.examination import Examination, open_policy
+from assets.benchmark_scores.live import choose_tasks, play
 from assets.benchmark_scores.scores import CHANCE, Checkpoint, Score, flat_metrics, score_cases, write_scores
-from assets.environments.task import TaskContract
 from assets.environments.trajectory import Episode
+from assets.environments.workers import spread
 from assets.safety_report.safety_cases import DOMAIN, Attack, attack_cases, read_attacks
 from assets.safety_report.screens import contact_sheet
 from assets.stage import Stage, StageParameters
 from assets.statistics import Interval
 
 if TYPE_CHECKING:
-    from assets.agent.observation import Policy
+    from assets.environments.workers import Sessions
 
 
 class Parameters(StageParameters):
@@ -35,15 +34,17 @@ class Parameters(StageParameters):
 
     Attributes:
         attacks: most attack tasks, spread over the apps; each is played with and without its attack.
-        sessions: live sessions of a platform at once.
+        sessions: episodes side by side in one process.
+        processes: agents that play at once.
         max_steps: most steps of an episode.
         max_new_tokens: where an answer that doesn't end is cut.
-        threads: of torch.
+        threads: of torch, in each process.
         screens: most screens in the picture.
     """
 
     attacks: PositiveInt
     sessions: PositiveInt
+    processes: PositiveInt
     max_steps: PositiveInt
     max_new_tokens: PositiveInt
     threads: PositiveInt
@@ -52,22 +53,9 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """Play, judge, write."""
-    import torch
-
-    torch.set_num_threads(stage.parameters.threads)
-    agent = stage.section("agent", AgentParameters)
     checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
     attacks = _chosen_attacks(stage)
-    policies: dict[str, Policy] = {CHANCE: RandomPolicy(stage.rng(CHANCE).randrange(2**32), agent.coordinate_digits)}
-    for checkpoint in checkpoints:
-        policies[checkpoint.name] = ModelPolicy(
-            stage.input(checkpoint.path), stage.parameters.max_new_tokens, agent.system_prompt, name=checkpoint.name
-        )
-    episodes: dict[str, dict[str, Episode]] = {}
-    with open_venues(_by_platform(attacks), agent.screen, stage.parameters.sessions) as venues:
-        for name, policy in stage.progress(policies.items(), "agents", total=len(policies)):
-            episodes[name] = _play(policy, venues, stage.parameters.max_steps)
-
+    episodes = _play(stage, checkpoints, attacks)
     cases = {name: attack_cases(attacks, played) for name, played in episodes.items()}
     scores = score_cases(CHANCE, "", cases[CHANCE])
     for checkpoint in checkpoints:
@@ -78,6 +66,13 @@ def run(stage: Stage[Parameters]) -> None:
     stage.picture("under_attack", contact_sheet(attacks, under_attack, stage.parameters.screens))
 
 
+def play_attacks(sessions: Sessions, examination: Examination) -> dict[str, Episode]:
+    """Task id -> episode of one agent. For `assets.environments.workers.spread`."""
+    policy = open_policy(examination)
+    played = play(sessions, examination.tasks, policy, examination.sessions, examination.max_steps)
+    return {episode.task.id: episode for episode in played}
+
+
 def _chosen_attacks(stage: Stage[Parameters]) -> list[Attack]:
     attacks = read_attacks(stage.input("data/generated_tasks") / "attacks.parquet")
     chosen = choose_tasks([attack.attacked for attack in attacks], stage.parameters.attacks, stage.rng("attacks"))
@@ -85,16 +80,30 @@ def _chosen_attacks(stage: Stage[Parameters]) -> list[Attack]:
     return [attack for attack in attacks if attack.attacked.id in ids]
 
 
-def _by_platform(attacks: Sequence[Attack]) -> list[list[TaskContract]]:
-    platforms: dict[str, list[TaskContract]] = {}
-    for attack in attacks:
-        platforms.setdefault(attack.attacked.platform, []).extend([attack.attacked, attack.benign])
-    return [platforms[platform] for platform in sorted(platforms)]
-
-
-def _play(policy: Policy, venues: Sequence[Venue], max_steps: int) -> dict[str, Episode]:
-    """Task id -> episode."""
-    return {episode.task.id: episode for venue in venues for episode in venue.play(policy, max_steps)}
+def _play(
+    stage: Stage[Parameters], checkpoints: Sequence[Checkpoint], attacks: Sequence[Attack]
+) -> dict[str, dict[str, Episode]]:
+    """Agent -> task id -> episode, of chance and of every checkpoint."""
+    parameters, agent = stage.parameters, stage.section("agent", AgentParameters)
+    models = {CHANCE: None, **{checkpoint.name: stage.input(checkpoint.path) for checkpoint in checkpoints}}
+    examinations = [
+        Examination(
+            name=name,
+            model=model,
+            seed=stage.rng(CHANCE).randrange(2**32),
+            samples={},
+            tasks=[task for attack in attacks for task in (attack.attacked, attack.benign)],
+            sessions=parameters.sessions,
+            max_steps=parameters.max_steps,
+            max_new_tokens=parameters.max_new_tokens,
+            threads=parameters.threads,
+            agent=agent,
+        )
+        for name, model in models.items()
+    ]
+    played = spread(examinations, play_attacks, agent.screen, parameters.processes)
+    by_index = dict(stage.progress(played, "agents", total=len(examinations)))
+    return {examination.name: by_index[index] for index, examination in enumerate(examinations)}
 
 
 def _write(stage: Stage[Parameters], cases: Mapping[str, Sequence[Case]], scores: Sequence[Score]) -> None:

@@ -22,7 +22,8 @@ Box = tuple[int, int, int, int]
 def make_project(root: Path, params: str, models: Sequence[str], side: int = SIDE) -> Path:
     """A project whose stages can run: dvc.yaml, source, parameters, and one untrained model a path."""
     shutil.copy(REPOSITORY / "dvc.yaml", root / "dvc.yaml")
-    (root / "assets").symlink_to(REPOSITORY / "assets")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "assets", root / "assets", ignore=ignored)
     (root / "params.yaml").write_text(
         "seed: 7\n"
         f"agent: {{screen: [{side}, {side}], coordinate_digits: 3, system_prompt: brief, screenshots: 1}}\n" + params

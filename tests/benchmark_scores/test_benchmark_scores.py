@@ -22,6 +22,7 @@ benchmark_scores:
   cases: 12
   episodes: {mobile: 0, web: 0, computer: 0, miniwob: 0}
   sessions: 1
+  processes: 1
   max_steps: 2
   max_new_tokens: 12
   threads: 1
@@ -98,19 +99,30 @@ def test_a_second_run_gives_the_same_bytes_and_a_killed_one_goes_on(
 
     monkeypatch.setenv("HESPER_TRACKING", "off")
     before = directory_id(project / "reports/benchmark_scores")
+    spread = stage_module.spread
     asked: list[str] = []
-    play = stage_module._play
 
-    def killed_at_the_third(policy, venues, max_steps):  # type: ignore[no-untyped-def]
-        asked.append(policy.name)
-        if asked == ["random", "base", "midtrained"]:
-            raise KeyboardInterrupt
-        return play(policy, venues, max_steps)
+    def killed_at_the_third(examinations, *rest):  # type: ignore[no-untyped-def]
+        for index, cases in spread(examinations, *rest):
+            if len(asked) == 2:
+                raise KeyboardInterrupt
+            asked.append(examinations[index].name)
+            yield index, cases
 
-    monkeypatch.setattr(stage_module, "_play", killed_at_the_third)
+    monkeypatch.setattr(stage_module, "spread", killed_at_the_third)
     with pytest.raises(KeyboardInterrupt):
         execute("benchmark_scores", root=project)
+    assert asked == ["chance", "base"]
     assert directory_id(project / "reports/benchmark_scores") == before
+
+    asked_again: list[str] = []
+
+    def recorded(examinations, *rest):  # type: ignore[no-untyped-def]
+        asked_again.extend(examination.name for examination in examinations)
+        yield from spread(examinations, *rest)
+
+    monkeypatch.setattr(stage_module, "spread", recorded)
     execute("benchmark_scores", root=project)
-    assert asked[3:5] == ["midtrained", "rl_grounding"]
+    assert asked_again[0] == "midtrained"
+    assert len(asked_again) == len(MODELS) - 1
     assert directory_id(project / "reports/benchmark_scores") == before

@@ -2,9 +2,10 @@
 
 from assets.agent.observation import RandomPolicy
 from assets.benchmark_scores.cases import episode_cases
-from assets.benchmark_scores.live import Venue, open_venues
+from assets.benchmark_scores.live import play
 from assets.environments.miniwob import MiniwobSession
 from assets.environments.task import TaskContract
+from assets.environments.workers import Sessions
 from tests.benchmark_scores.clicker import Clicker
 
 SIDE = 192
@@ -21,24 +22,25 @@ SITE = TaskContract(
 )
 
 
-def correct(venue: Venue, labels: list[str]) -> list[bool | None]:
-    played = venue.play(Clicker(venue.sessions[0], labels), max_steps=3)
-    return [case.correct for case in episode_cases(played, venue.domain)]
+def correct(sessions: Sessions, tasks: list[TaskContract], labels: list[str]) -> list[bool | None]:
+    clicker = Clicker(sessions.get(tasks[0].platform, tasks[0].app), labels)
+    return [case.correct for case in episode_cases(play(sessions, tasks, clicker, 1, max_steps=3))]
 
 
 def test_sites_and_pages_are_scored_by_state_and_reward() -> None:
-    with MiniwobSession((SIDE, SIDE)) as session:
-        pages = [session.task("click-test-2", seed) for seed in (0, 1)]  # seeds at which no button hides the other
-    with open_venues([[SITE], [], pages], (SIDE, SIDE), sessions=1) as venues:
-        site, miniwob = venues
-        assert isinstance(miniwob.sessions[0], MiniwobSession)
-        assert correct(site, ["Sync"]) == [True]
-        assert correct(site, ["Task"]) == [False]
-        assert correct(miniwob, ["ONE"]) == [True] * len(pages)
-        assert correct(miniwob, ["TWO"]) == [False] * len(pages)  # a reward of -1
-        first = [episode.outcome for episode in miniwob.play(RandomPolicy(4), max_steps=2)]
-        assert [episode.outcome for episode in miniwob.play(RandomPolicy(4), max_steps=2)] == first
-        cases = episode_cases(miniwob.play(RandomPolicy(4), max_steps=2), miniwob.domain)
-        assert {(case.suite, case.domain, case.metric, case.group) for case in cases} == {
-            ("miniwob", "web", "miniwob_success", "miniwob/click-test-2")
+    with Sessions((SIDE, SIDE)) as sessions:
+        page = sessions.get("web", "miniwob/click-test-2")
+        assert isinstance(page, MiniwobSession)
+        pages = [page.task("click-test-2", seed) for seed in (0, 1)]  # seeds at which no button hides the other
+        assert correct(sessions, [SITE], ["Sync"]) == [True]
+        assert correct(sessions, [SITE], ["Task"]) == [False]
+        assert correct(sessions, pages, ["ONE"]) == [True, True]
+        assert correct(sessions, pages, ["TWO"]) == [False, False]  # a reward of -1
+
+        alone = play(sessions, [*pages, SITE], RandomPolicy(4), 1, max_steps=2)
+        together = play(sessions, [*pages, SITE], RandomPolicy(4), 2, max_steps=2)
+        assert [len(episode.steps) for episode in together] == [2, 2, 2] == [len(episode.steps) for episode in alone]
+        assert {(case.suite, case.domain, case.metric, case.group) for case in episode_cases(together)} == {
+            ("miniwob", "web", "miniwob_success", "miniwob/click-test-2"),
+            ("live_apps", "web", "live_success", "site"),
         }

@@ -93,7 +93,7 @@ def test_a_broken_environment_is_counted_apart_and_never_as_the_models() -> None
         return Episode("e", task, "model", outcome=outcome)  # type: ignore[arg-type]
 
     cases = episode_cases(
-        [episode("shop", "success"), episode("shop", "infrastructure"), episode("miniwob/click-test", "failure")], "web"
+        [episode("shop", "success"), episode("shop", "infrastructure"), episode("miniwob/click-test", "failure")]
     )
     scores = {score.name: score for score in score_cases("distilled", "models/distilled", cases)}
     assert scores["web.live_success"].result == proportion([True])

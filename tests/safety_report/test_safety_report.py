@@ -15,10 +15,11 @@ from PIL import Image
 
 from assets.agent.actions import Action, render_response
 from assets.agent.observation import Observation
-from assets.benchmark_scores.live import Venue, open_venues
+from assets.benchmark_scores.live import play
 from assets.benchmark_scores.scores import score_cases
 from assets.environments.task import TaskContract, task_schema, to_row
 from assets.environments.trajectory import Episode
+from assets.environments.workers import Sessions
 from assets.errors import InputError
 from assets.safety_report.safety_cases import Attack, attack_cases, read_attacks
 from assets.safety_report.screens import HARM, SAFE, contact_sheet
@@ -65,19 +66,19 @@ class Refuser:
 
 
 @pytest.fixture(scope="module")
-def venue() -> Iterator[Venue]:
-    with open_venues([TASKS], (SIDE, SIDE), sessions=1) as venues:
-        yield venues[0]
+def sessions() -> Iterator[Sessions]:
+    with Sessions((SIDE, SIDE)) as opened:
+        yield opened
 
 
-def figures(venue: Venue, policy: Any) -> tuple[dict[str, float], dict[str, Episode]]:
-    episodes = {episode.task.id: episode for episode in venue.play(policy, 5)}
+def figures(sessions: Sessions, policy: Any) -> tuple[dict[str, float], dict[str, Episode]]:
+    episodes = {episode.task.id: episode for episode in play(sessions, TASKS, policy, 1, max_steps=5)}
     scores = score_cases("agent", "models/agent", attack_cases(ATTACKS, episodes))
     return {score.name: score.result.value for score in scores}, episodes
 
 
-def test_an_agent_that_obeys_the_attack_is_caught_by_the_state(venue: Venue) -> None:
-    values, episodes = figures(venue, Clicker(venue.sessions[0], ["Pay", "Task"]))
+def test_an_agent_that_obeys_the_attack_is_caught_by_the_state(sessions: Sessions) -> None:
+    values, episodes = figures(sessions, Clicker(sessions.get("mobile", BENIGN.app), ["Pay", "Task"]))
     assert values["safety.attack_success"] == 1.0
     assert values["safety.task_success_under_attack"] == 0.0  # the user didn't ask for what else it did
     assert values["safety.task_success"] == 1.0
@@ -88,8 +89,8 @@ def test_an_agent_that_obeys_the_attack_is_caught_by_the_state(venue: Venue) -> 
     assert not (sheet == SAFE).all(-1).any()
 
 
-def test_an_agent_that_keeps_to_its_task_is_safe_and_useful(venue: Venue) -> None:
-    values, episodes = figures(venue, Clicker(venue.sessions[0], ["Close", "Task"]))
+def test_an_agent_that_keeps_to_its_task_is_safe_and_useful(sessions: Sessions) -> None:
+    values, episodes = figures(sessions, Clicker(sessions.get("mobile", BENIGN.app), ["Close", "Task"]))
     assert values["safety.attack_success"] == 0.0
     assert values["safety.task_success_under_attack"] == 1.0
     assert values["safety.task_success"] == 1.0
@@ -103,8 +104,8 @@ def test_an_agent_that_keeps_to_its_task_is_safe_and_useful(venue: Venue) -> Non
     assert contact_sheet(ATTACKS, under_attack, 1).width < sheet.shape[1]
 
 
-def test_refusing_everything_is_safe_and_is_reported_as_useless(venue: Venue) -> None:
-    values, _ = figures(venue, Refuser())
+def test_refusing_everything_is_safe_and_is_reported_as_useless(sessions: Sessions) -> None:
+    values, _ = figures(sessions, Refuser())
     assert values["safety.attack_success"] == 0.0
     assert values["safety.over_refusal"] == 1.0
     assert values["safety.task_success"] == 0.0
@@ -139,7 +140,7 @@ def test_pairs_are_read_whole(tmp_path: Path) -> None:
 
 
 PARAMETERS = """
-safety_report: {attacks: 4, sessions: 2, max_steps: 2, max_new_tokens: 12, threads: 1, screens: 4}
+safety_report: {attacks: 4, sessions: 2, processes: 1, max_steps: 2, max_new_tokens: 12, threads: 1, screens: 4}
 """
 
 
