@@ -1,0 +1,150 @@
+"""The shared loop: schedules, figures that are not numbers, and a killed run that ends as an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from assets.checkpoints.deck import Deck, share_out
+from assets.checkpoints.training import Optimisation, schedule
+from tests.checkpoints.small_project import OPTIMISATION, PARAMS, write_project
+
+
+def settings(**changes: Any) -> Optimisation:
+    return Optimisation(**{**OPTIMISATION, **changes})
+
+
+def test_learning_rate_rises_stays_and_falls():
+    shape = [schedule(step, settings(steps=10, warmup=4, decay=0.3)) for step in range(10)]
+    assert shape[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert shape[4:7] == [1.0, 1.0, 1.0]
+    assert shape[7:] == pytest.approx([1.0, 2 / 3, 1 / 3])
+
+
+def test_learning_rate_may_neither_rise_nor_fall():
+    assert {schedule(step, settings(steps=5, warmup=0, decay=0)) for step in range(5)} == {1.0}
+
+
+class _Seeded:
+    """Stands for a stage where only its random generator is asked for."""
+
+    def rng(self, *names: object) -> Any:
+        import random
+
+        return random.Random(repr(names))
+
+
+def test_a_deck_deals_everything_once_an_epoch_and_the_same_at_the_same_place():
+    deck = Deck(_Seeded(), "x", list("abcdefg"))  # type: ignore[arg-type]
+    dealt = deck.deal(0, 21)
+    assert [sorted(dealt[start : start + 7]) for start in (0, 7, 14)] == [list("abcdefg")] * 3
+    assert dealt[:7] != dealt[7:14]
+    assert deck.deal(5, 6) == dealt[5:11]
+
+
+def test_places_of_a_step_are_shared_by_weight_without_gap():
+    weights = [0.5, 0.3, 0.2]
+    ends = [0, 0, 0]
+    for step in range(1000):
+        for index, (start, count) in enumerate(share_out(step, 7, weights)):
+            assert start == ends[index]
+            ends[index] = start + count
+    assert ends == pytest.approx([3500, 2100, 1400], abs=1)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose base model is made."""
+    root = tmp_path_factory.mktemp("project")
+    write_project(root)
+    run(root, "base_model")
+    return root
+
+
+def run(root: Path, stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(stage), cwd=root, env=surroundings(**environment), capture_output=True, text=True)
+
+
+def command(stage: str) -> list[str]:
+    return [sys.executable, "-m", "assets", stage]
+
+
+def surroundings(**environment: str) -> dict[str, str]:
+    return {**os.environ, "HESPER_TRACKING": "off", "OMP_NUM_THREADS": "1", **environment}
+
+
+def digest(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("stage", ["base_model", "midtrained_checkpoint"])
+def test_a_killed_run_ends_in_the_bytes_of_an_undisturbed_one(base: Path, tmp_path: Path, stage: str):
+    """Killed as soon as a checkpoint lies there, started again: weights, curves and pictures are the same bytes."""
+    output = {"base_model": "models/base", "midtrained_checkpoint": "models/midtrained"}[stage]
+    if stage != "base_model":
+        assert run(base, stage).returncode == 0
+    expected = digest(base / output)
+
+    import shutil
+
+    root = tmp_path / "killed"
+    shutil.copytree(base, root, symlinks=True, ignore=shutil.ignore_patterns(".hesper"))
+    shutil.rmtree(root / output)
+    process = subprocess.Popen(command(stage), cwd=root, env=surroundings(), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (saved := list(root.glob(".hesper/work/*/*/training.safetensors"))):
+        assert process.poll() is None, "ended before its first checkpoint"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (root / output).exists()
+
+    from safetensors import safe_open
+
+    with safe_open(saved[0], "pt") as file:
+        step = json.loads(file.metadata()["state"])["step"]
+    assert step < OPTIMISATION["steps"]
+    again = run(root, stage)
+    assert again.returncode == 0, again.stderr
+    assert f"continues from step {step}" in again.stderr
+    assert digest(root / output) == expected
+
+
+def test_a_loss_that_is_no_number_stops_the_stage_with_a_message(base: Path, tmp_path: Path):
+    import shutil
+
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    root = tmp_path / "broken"
+    shutil.copytree(base, root, symlinks=True, ignore=shutil.ignore_patterns(".hesper"))
+    weights = root / "models/base/model.safetensors"
+    tensors = load_file(weights)
+    tensors["model.language_model.norm.weight"] = torch.full_like(tensors["model.language_model.norm.weight"], 1e38)
+    save_file(tensors, weights, {"format": "pt"})
+    done = run(root, "midtrained_checkpoint")
+    assert done.returncode == 8
+    assert "loss is not a number at step 0" in done.stderr.replace(", gradient_norm", "")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_mix_of_unknown_domains_is_named(base: Path, tmp_path: Path):
+    import shutil
+
+    root = tmp_path / "mix"
+    shutil.copytree(base, root, symlinks=True, ignore=shutil.ignore_patterns(".hesper"))
+    params = {**PARAMS, "midtrained_checkpoint": {**PARAMS["midtrained_checkpoint"], "mix": {"tablet": 1.0}}}
+    (root / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    done = run(root, "midtrained_checkpoint")
+    assert done.returncode == 2
+    assert "no domain 'tablet'" in done.stderr
