@@ -256,7 +256,7 @@ class _Player:
 
     def look(self) -> bool:
         """Prepare the next observation; False when the episode is over."""
-        if len(self.episode.steps) >= self._budget or self.ended:
+        if self._budget == 0:
             self.ended = True
             return False
         try:
@@ -320,6 +320,7 @@ class _Player:
             )
         )
         self._history = (*self._history, text)
+        self.ended = self.ended or len(self.episode.steps) >= self._budget
 
     def finish(self) -> Episode:
         """Check the outcome and keep the last screenshot."""
