@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from assets.agent.vocabulary import WORDS, Locale
 from assets.errors import ParameterError
-from assets.synthetic_samples.scenes import GRID
+from assets.synthetic_samples.scenes import GRID, fits
 from assets.synthetic_samples.templates import COLOURS, PUZZLES, SHAPES, THEN
 from assets.synthetic_samples.themes import Split, Theme, themes_of
 
@@ -279,7 +279,7 @@ CHALLENGES = 4
 def _text_click_order(draft: _Draft) -> list[Challenge]:
     labels = draft.rng.sample(WORDS[draft.locale], draft.rng.randint(4, 5))
     for label in labels:
-        draft.place("word", label, 80 if len(label) >= 7 else 64, 32)
+        draft.place("word", label, 64 if fits(label, 64) else 80, 32)
     return draft.in_order(labels, labels)
 
 
@@ -324,7 +324,7 @@ def _different_click(draft: _Draft) -> list[Challenge]:
 def _one_click(draft: _Draft) -> list[Challenge]:
     index = draft.place("tick", "box", 32, 32)
     for label in draft.rng.sample(WORDS[draft.locale], 2):
-        draft.place("word", label, 80 if len(label) >= 7 else 64, 32)
+        draft.place("word", label, 64 if fits(label, 64) else 80, 32)
     return [Challenge("tick", (), draft.say("tick"), (index,))]
 
 

@@ -113,6 +113,11 @@ def _word(rng: random.Random, locale: SceneLocale, index: int) -> str:
     return (ENGLISH if language == "en" else CHINESE)[index]
 
 
+def fits(label: str, width: int) -> bool:
+    """Whether a word is shown whole on a control this wide: a narrow one holds five Latin letters."""
+    return width >= 80 or len(label) < 6
+
+
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +134,10 @@ class _Draft:
     used: int = 0
     controls: list[Control] = field(default_factory=list)
 
-    def word(self) -> str:
+    def word(self, width: int = 80) -> str:
+        """The next word that fits a control of this width."""
+        place = next(index for index in range(self.used, len(self.words)) if fits(self.words[index], width))
+        self.words.insert(self.used, self.words.pop(place))
         self.used += 1
         return self.words[self.used - 1]
 
@@ -137,7 +145,7 @@ class _Draft:
         self, kind: str, x: int, y: int, width: int, height: int, label: str | None = None, on: bool | None = None
     ) -> None:
         """Place a control; what is not given is drawn."""
-        label = self.word() if label is None else label
+        label = self.word(width) if label is None else label
         fill = self.rng.randrange(self.fills)
         on = self.rng.random() < 0.5 if on is None else on
         self.controls.append(Control(kind, label, x, y, width, height, fill, on))
@@ -165,7 +173,7 @@ class _Draft:
 
     def size(self, kind: str, label: str) -> tuple[int, int]:
         """A usual size of a control of this kind, wide enough for its label."""
-        long = len(label) >= 7
+        long = not fits(label, 64)
         if kind in ("checkbox", "radio", "field"):
             return (112 if kind == "field" or long else 96), LINE
         return (80 if long else self.rng.choice((64, 80))), LINE
