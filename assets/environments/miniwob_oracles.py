@@ -260,14 +260,9 @@ def _tabs_with_link(scene: Scene) -> Iterator[Move]:
 
 def _click_tree(scene: Scene) -> Iterator[Move]:
     word = scene.quoted()[0]
-    seen: set[str] = set()
     while not scene.all(word, "span"):
-        closed = [element for element in scene.all(kind="span") if element.label and element.label not in seen]
-        folders = [element for element in closed if scene.all(element.label, "li") and element.label not in seen]
-        if not folders:
-            return
-        seen.add(folders[0].label)
-        yield scene.click((folders[0].box[0], folders[0].box[1], folders[0].box[0] + 24, folders[0].box[3]))
+        # Only the sign beside a folder opens it: a click on a name is an answer.
+        yield scene.click(scene.box(".expandable-hitarea:visible"))
     box = scene.one(word, "span").box
     yield scene.click((box[0], box[1], box[0] + 24, box[3]))
 

@@ -44,6 +44,7 @@ class SimulatedSession(PageSession):
         self._defaults = {name: spec.initial_state() for name, spec in self.specs.items()}
         self._app = ""
         self._agent: dict[str, Any] = {}
+        self._installed = False
 
     def snapshot(self) -> dict[str, Any]:
         """The state is everything."""
@@ -86,7 +87,7 @@ class SimulatedSession(PageSession):
 
     def _open_runtime(self) -> None:
         """Load the runtime with this platform's apps, unless the page already holds it."""
-        if self.page.url == RUNTIME_URL:
+        if self._installed and self.page.url == RUNTIME_URL:
             return
         self.page.goto(RUNTIME_URL)
         self.page.evaluate(
@@ -98,6 +99,7 @@ class SimulatedSession(PageSession):
                 "themes": {name: theme.model_dump() for name, theme in load_themes().items()},
             },
         )
+        self._installed = True
 
     def _state(self) -> dict[str, Any]:
         state: dict[str, Any] = self.page.evaluate("hesper.get()")

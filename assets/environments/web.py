@@ -21,6 +21,8 @@ class WebSession(SimulatedSession):
     """
 
     platform = "web"
+    _left: Any = None
+    """State of the simulated sites when a real one was opened."""
 
     def _state(self) -> dict[str, Any]:
         if self._on_site:
@@ -36,7 +38,7 @@ class WebSession(SimulatedSession):
                 if self._on_site:
                     self.page.evaluate("hesper.back()")
                 else:
-                    self.page.go_back()
+                    self._go_back()
             case "Launch":
                 self._launch(action.content or "")
             case "GetUrl":
@@ -57,14 +59,23 @@ class WebSession(SimulatedSession):
             self._open_runtime()
             self.page.evaluate("([site, screen]) => hesper.launch(site, screen)", [site, screen])
         elif parts.scheme in ("http", "https") and self.browser.allows(parts.geturl()):
+            if self._on_site:
+                self._left, self._installed = self.page.evaluate("hesper.get()"), False
             self.page.goto(parts.geturl())
         else:
             self.browser.refuse(parts.geturl())
             self._note = f"{url}: refused, not on the allow list"
 
+    def _go_back(self) -> None:
+        """The page before; a simulated site comes back as it was left."""
+        self.page.go_back()
+        if self.page.url == RUNTIME_URL:
+            self._open_runtime()
+            self.page.evaluate("state => hesper.set(state)", self._left)
+
     @property
     def _on_site(self) -> bool:
-        return self.page.url == RUNTIME_URL
+        return self._installed and self.page.url == RUNTIME_URL
 
     def _address(self) -> str:
         foreground, screen = self.page.evaluate("[hesper.get().foreground, hesper.get().view.screen]")

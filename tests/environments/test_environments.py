@@ -1,0 +1,150 @@
+"""The stage: what a probe notices, and the same catalogue from the same apps."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from assets.agent.actions import Action
+from assets.environments.catalogue import catalogue
+from assets.environments.environments import Parameters, chosen, contact_sheet, ink, probe_app
+from assets.environments.session import Element, digest
+from assets.environments.task import TaskContract
+from assets.environments.trajectory import Screenshot
+from assets.errors import InfrastructureError
+from assets.stage import directory_id, execute
+
+PROJECT = Path(__file__).parents[2]
+PARAMETERS = Parameters(
+    kinds=("phone", "site", "miniwob", "desktop"), most=1, attempts=2, least_ink=0.005, processes=1, thumbnail=64
+)
+
+
+def png(*colors: str) -> bytes:
+    image = Image.new("RGB", (20, 20), colors[0])
+    for index, color in enumerate(colors[1:]):
+        image.paste(color, (index * 2, 0, index * 2 + 2, 20))
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+class Lamp:
+    """A session with one switch, and one defect."""
+
+    platform = "mobile"
+    over = False
+
+    def __init__(self, defect: str = "") -> None:
+        self.defect = defect
+        self.resets = 0
+
+    def reset(self, task: TaskContract) -> None:
+        self.resets += 1
+        self.on = False
+        self.dust = self.resets if self.defect == "state" else 0
+        if self.defect == "broken" or (self.defect == "broken at first" and self.resets == 1):
+            raise InfrastructureError("no power")
+
+    def observe(self) -> Screenshot:
+        if self.defect == "blank":
+            return Screenshot(png("white"), 20, 20)
+        tint = f"#0000{self.resets:02x}" if self.defect == "picture" else "blue"
+        return Screenshot(png("white", "red" if self.on else "black", tint), 20, 20)
+
+    def act(self, action: Action) -> None:
+        self.on = not self.on
+
+    def state(self) -> dict[str, Any]:
+        return {"on": self.on, "dust": self.dust}
+
+    def digest(self) -> str:
+        return digest(self.state())
+
+    def elements(self) -> list[Element]:
+        return [] if self.defect == "empty" else [Element("Open", "switch", (0, 0, 4, 20), "open")]
+
+    def snapshot(self) -> bool:
+        return self.on
+
+    def restore(self, snapshot: bool) -> None:
+        self.on = False if self.defect == "snapshot" else snapshot
+
+
+class OneLamp:
+    """Stands for the sessions of a process."""
+
+    def __init__(self, lamp: Lamp) -> None:
+        self.lamp = lamp
+
+    def get(self, platform: str, app: str) -> Lamp:
+        return self.lamp
+
+
+@pytest.mark.parametrize(
+    ("defect", "trouble"),
+    [
+        ("", ""),
+        ("broken at first", ""),
+        ("broken", "no power"),
+        ("blank", "the screen is blank"),
+        ("empty", "nothing on the screen can be acted on"),
+        ("state", "a reset leads to another state"),
+        ("picture", "a reset leads to another picture"),
+        ("snapshot", "a snapshot does not come back as it was"),
+    ],
+)
+def test_a_probe_notices(defect: str, trouble: str) -> None:
+    app = replace(catalogue()[0], platform="mobile", kind="phone")
+    probe = probe_app(OneLamp(Lamp(defect)), (app, PARAMETERS))  # type: ignore[arg-type]
+    assert probe.trouble == trouble
+
+
+def test_ink_and_contact_sheet() -> None:
+    assert ink(png("white")) == 0
+    assert ink(png("white", "black")) == pytest.approx(0.1)
+    sheet = contact_sheet([png("red"), b"", png("blue")], side=20, across=2)
+    assert sheet.size == (2 * 24 + 4, 2 * 24 + 4)
+    assert [sheet.getpixel(place) for place in ((14, 14), (38, 14), (14, 38))] == [
+        (255, 0, 0), (128, 128, 128), (0, 0, 255),
+    ]  # fmt: skip
+
+
+def test_the_catalogue_has_every_kind_and_the_parameters_choose() -> None:
+    apps = catalogue()
+    assert len({app.id for app in apps}) == len(apps)
+    count = {kind: sum(app.kind == kind for app in apps) for kind in ("phone", "site", "miniwob", "desktop")}
+    assert count["phone"] >= 12
+    assert count["site"] >= 10
+    assert count["miniwob"] >= 24
+    assert count["desktop"] >= 1
+    few = chosen(apps, PARAMETERS)
+    assert {(app.kind, app.split) for app in few} == {(app.kind, app.split) for app in apps}
+    assert len(few) == len({(app.kind, app.split) for app in few})
+    assert chosen(apps, PARAMETERS.model_copy(update={"most": 0})) == apps
+
+
+def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HESPER_TRACKING", "off")
+    (tmp_path / "assets").symlink_to(PROJECT / "assets")
+    (tmp_path / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
+    (tmp_path / "params.yaml").write_text(
+        "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
+        "environments: {kinds: [phone, miniwob], most: 1, attempts: 2, least_ink: 0.005, processes: 1,"
+        " thumbnail: 64}\n",
+        encoding="utf-8",
+    )
+    identities = {execute("environments", root=tmp_path) for _ in range(2)}
+    output = tmp_path / "data" / "environments"
+    assert identities == {directory_id(output)}
+    entries = json.loads((output / "catalogue.json").read_text(encoding="utf-8"))
+    assert [entry["kind"] for entry in entries] == ["phone", "phone", "miniwob", "miniwob"]
+    assert all(len(entry["digest"]) == 16 and entry["elements"] > 0 for entry in entries)
+    assert json.loads((output / "metrics.json").read_text(encoding="utf-8"))["apps"] == 4
+    assert (output / "pictures" / "contact_sheet.png").stat().st_size > 0
