@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -197,9 +198,7 @@ def difference(before: Interval, after: Interval) -> Interval:
 
 def _score_limits(value: float, n: float, confidence: float) -> tuple[float, float]:
     """Wilson's limits for a number of cases that need not be whole."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf((1 + confidence) / 2))
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     centre = (value + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(value * (1 - value) / n + z * z / (4 * n * n))
     return max(0.0, min(centre - half, value)), min(1.0, max(centre + half, value))
