@@ -186,8 +186,8 @@ def build_assets(
 
 
 def numbered_groups(lineage: Lineage) -> dict[str, str]:
-    """`meta.group` -> the group's name in Dagster, numbered in the order of dvc.yaml: the UI sorts them by name."""
-    names = dict.fromkeys(str(stage.meta.get("group", "default")) for stage in lineage.stages)
+    """`meta.group` -> the group's name in Dagster, numbered in lineage order: the UI sorts groups by name."""
+    names = dict.fromkeys(str(lineage.stage(name).meta.get("group", "default")) for name in lineage.order())
     return {name: f"{index}_{name}" for index, name in enumerate(names, 1)}
 
 

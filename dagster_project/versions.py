@@ -81,12 +81,15 @@ class Versions:
 
     def all_changes(self, addresses: Sequence[str]) -> dict[str, list[str]]:
         """`changes` of several stages, for hardly more than the price of one."""
+        found = {}
         with self._exclusive():
-            try:
-                status = self._repo.status(list(addresses))
-            except Exception as error:
-                raise _translate(error) from error
-        return {address: _in_words(status.get(address, [])) for address in addresses}
+            for address in addresses:
+                try:
+                    status = self._stage(address).status()
+                except Exception as error:
+                    raise _translate(error) from error
+                found[address] = [word for entry in status.values() for word in _in_words(entry)]
+        return found
 
     def look(self, address: str) -> tuple[list[str], dict[str, str]]:
         """The stage's changes and, if there are any, its `dependencies` at the same moment."""
@@ -270,7 +273,8 @@ class Versions:
                 return
             self._acquire_dvc()
             try:
-                yield
+                with contextlib.chdir(self.root):  # DVC takes paths and stages as seen from the working directory
+                    yield
             finally:
                 self._release_dvc()
 

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, then again: the same hashes. On the toy project, many times; tests/test_kill.py does it all."""
+"""kill -9 at any moment, then again: the same hashes. Here on the toy project; tests/test_kill.py does the pipeline."""
 
 from __future__ import annotations
 
