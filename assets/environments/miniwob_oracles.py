@@ -104,10 +104,33 @@ class Scene:
         point = from_pixel((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, width, height)
         return Action("Click", point=point), (box,)
 
+    def click_bare(self, label: str, kind: str) -> Move:
+        """A click on the part nearest to the middle of an element that others may partly cover."""
+        found = [element for element in self._session.elements() if element.label == label and kind in element.kind]
+        for element in found:
+            x0, y0, x1, y1 = element.box
+            shift = self._session.page.evaluate(_BARE, [x0, y0 + self._session.above, x1, y1 + self._session.above])
+            if shift is not None:
+                x, y = x0 + shift[0] * (x1 - x0), y0 + shift[1] * (y1 - y0)
+                return Action("Click", point=from_pixel(x, y, *self._session.size)), (element.box,)
+        raise InfrastructureError(f"{PREFIX}{self.page}: no part of {label!r} can be clicked")
+
     def type(self, text: str) -> Move:
         """Text into the focused field."""
         return Action("Type", content=text), ()
 
+
+_BARE = """([x0, y0, x1, y1]) => {
+  const shares = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];
+  const owner = [...document.querySelectorAll("button")].find((button) => {
+    const box = button.getBoundingClientRect();
+    return box.left === x0 && box.top === y0 && box.right === x1 && box.bottom === y1;
+  });
+  const places = shares.flatMap((fx) => shares.map((fy) => [fx, fy]));
+  places.sort((a, b) => Math.hypot(a[0] - 0.5, a[1] - 0.5) - Math.hypot(b[0] - 0.5, b[1] - 0.5));
+  const bare = ([fx, fy]) => document.elementFromPoint(x0 + fx * (x1 - x0), y0 + fy * (y1 - y0)) === owner;
+  return places.find(bare) ?? null;
+}"""
 
 Oracle = Callable[[Scene], Iterator[Move]]
 
@@ -122,7 +145,7 @@ def _click_named(scene: Scene) -> Iterator[Move]:
 
 def _click_word(scene: Scene) -> Iterator[Move]:
     for word in re.findall(r"button ([A-Z]+)", scene.utterance):
-        yield scene.click(scene.one(word, "button"))
+        yield scene.click_bare(word, "button")
 
 
 def _click_link(scene: Scene) -> Iterator[Move]:
