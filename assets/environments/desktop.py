@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import io
 import json
 import os
@@ -220,9 +221,9 @@ class _Display:
                 titles.append(bytes(title).decode("utf-8", "replace"))
         return titles
 
-    def pids(self) -> tuple[int, int]:
-        """The server and the window manager."""
-        return (self.server.pid, self._manager.pid)
+    def threads(self) -> list[tuple[str, int]]:
+        """(state, processor time in ns) of the threads of the server and the window manager."""
+        return [*_threads(self.server.pid), *_threads(self._manager.pid)]
 
     def _property(self, window: Any, name: str) -> Any:
         from Xlib import error
@@ -349,17 +350,11 @@ _MULTIMEDIA = 0x10080000
 """X.org's vendor keysyms (XF86AudioPlay and its like) start here."""
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def _end_with_parent() -> None:
     """In a child before it runs its program: be told to end when the parent is gone, however it went."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _lead_family() -> None:
-    """In a child before it runs its program: adopt the orphans among its descendants."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _read_line(descriptor: int, seconds: float) -> str:
@@ -419,6 +414,7 @@ class _Application:
 
     def __init__(self, app: DesktopApp, state: Mapping[str, Any], screen: _Display, folder: Path) -> None:
         self.app, self.state, self._screen, self.folder = app, state, screen, folder
+        self._strangers: set[str] = set()
         folder.mkdir(parents=True)
         settings = folder / "config" / "gtk-3.0"
         settings.mkdir(parents=True)
@@ -440,7 +436,6 @@ class _Application:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_lead_family,
         )
 
     def shown(self, name: str) -> list[Control]:
@@ -482,7 +477,7 @@ class _Application:
 
     def running(self) -> bool:
         """Whether a process of the application is alive."""
-        return any(state != "Z" for _, state, _ in self.processes())
+        return any(state != "Z" for state, _ in self.threads())
 
     def raise_if_killed(self) -> None:
         """Raises `InfrastructureError` if a program ended by a signal, which no action of an agent does."""
@@ -490,16 +485,17 @@ class _Application:
         if (self._process.poll() or 0) < 0 or any(code > 128 and code - 128 in _SIGNALS for code in codes):
             raise InfrastructureError(f"{self.app.id} was killed")
 
-    def processes(self) -> list[tuple[int, str, int]]:
-        """(pid, state, processor time in ns) of every process of the application.
-
-        The first process adopts orphans (`_lead_family`), so all that it ever started descends from it.
-        """
-        found, waiting = [], [self._process.pid]
-        while waiting:
-            pid = waiting.pop()
-            found.append((pid, *_status(pid)))
-            waiting += map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+    def threads(self) -> list[tuple[str, int]]:
+        """(state, processor time in ns) of every thread of every process in the application's group."""
+        group = str(self._process.pid)
+        found = []
+        for name in os.listdir("/proc"):
+            if name in self._strangers or not name.isdigit():
+                continue
+            if _stat(f"/proc/{name}")[2:3] == [group]:
+                found += _threads(int(name))
+            else:
+                self._strangers.add(name)  # nobody joins a group later
         return found
 
     def kill(self) -> None:
@@ -534,12 +530,20 @@ class _Application:
         return f"rm -f {name}.exit\n{command} > {name}.out\necho $? > {name}.exit.new\nmv {name}.exit.new {name}.exit\n"
 
 
-def _status(pid: int) -> tuple[str, int]:
-    """(state, processor time in ns) of a process; Z, as of one that ended, if there is none."""
-    stat, spent = _read(f"/proc/{pid}/stat"), _read(f"/proc/{pid}/schedstat")
-    if not stat or not spent:
-        return ("Z", 0)
-    return (stat[stat.rindex(")") + 2], int(spent.split()[0]))
+def _threads(pid: int) -> list[tuple[str, int]]:
+    """(state, processor time in ns) of the threads of a process: while one works for it, the main one may sleep."""
+    found = []
+    for folder in glob.glob(f"/proc/{pid}/task/*"):
+        stat, spent = _stat(folder), _read(f"{folder}/schedstat")
+        if stat and spent:
+            found.append((stat[0], int(spent.split()[0])))
+    return found
+
+
+def _stat(folder: str) -> list[str]:
+    """State, parent and group of a process or thread; empty if it is gone."""
+    text = _read(f"{folder}/stat")
+    return text[text.rindex(")") + 2 :].split(maxsplit=3)[:3] if ")" in text else []
 
 
 def _read(path: str) -> str:
@@ -857,11 +861,11 @@ class DesktopSession:
         seen = 0
         while time.monotonic() < deadline:
             picture = screen.grab()
-            processes = application.processes()
+            threads = application.threads()
             # A program that waits for the server or the window manager sleeps too: they must be at rest as well.
-            states = [state for _, state, _ in processes] + [_status(pid)[0] for pid in screen.pids()]
-            now = (picture, sum(spent for _, _, spent in processes))
-            seen = seen + 1 if now == self._last and all(state in "SZ" for state in states) else 0
+            states = {state for state, _ in [*threads, *screen.threads()]}
+            now = (picture, sum(spent for _, spent in threads))
+            seen = seen + 1 if now == self._last and states <= {"S", "Z"} else 0
             # What was at rest before nothing happened needs one look, anything else three in a row.
             if seen == (1 if self._settled else 3):
                 self._settled = True

@@ -172,11 +172,12 @@ def judge_all(judges: Sequence[Any], episode: SeenEpisode, seconds: float) -> li
 def judge_steps(episode: SeenEpisode, readers: Sequence[ReadingJudge], sure: float) -> list[StepVerdict]:
     """The four labels, each before its action runs: from the screens so far, the thoughts, the actions and the task.
 
-    First: does the action do what the thought says? Then: does it serve the task? A click counts as what the readers
-    agree on; where they read different words it counts as unread.
+    First: does the action do what the thought says? Then: does it serve the task? A click counts as what two of the
+    readers and the thought agree on; without two of one mind it counts as unread.
     """
     wanted = demands(episode)
-    events = [_agreed(step) for step in zip(*(reader.events(episode) for reader in readers), strict=True)]
+    readings = zip(*(reader.events(episode) for reader in readers), strict=True)
+    events = [_agreed(step.think, events) for step, events in zip(episode.steps, readings, strict=True)]
     course = follow_events(wanted, events)
     verdicts: list[StepVerdict] = []
     met = 0
@@ -194,12 +195,13 @@ def judge_steps(episode: SeenEpisode, readers: Sequence[ReadingJudge], sure: flo
     return verdicts
 
 
-def _agreed(events: Sequence[Event]) -> Event:
-    """One event from several readings of it."""
-    words = [event.word for event in events if event.word]
-    if not words or not all(same_word(word, words[0]) for word in words):
-        return Event(events[0].act, "", 0.0)
-    return Event(events[0].act, words[0], max(event.confidence for event in events))
+def _agreed(think: str, events: Sequence[Event]) -> Event:
+    """One event from several readings of it: what two agree on, the thought being one of those that may agree."""
+    read = [event for event in events if event.word]
+    for event in read:
+        if same_word(event.word, think) or sum(same_word(event.word, other.word) for other in read) > 1:
+            return event
+    return Event(events[0].act, "", 0.0)
 
 
 def _counts(event: Event, demand: Demand) -> bool:

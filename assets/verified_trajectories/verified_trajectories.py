@@ -78,7 +78,13 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the judges made of one episode: their votes, the label of each step that was kept, what a label needs."""
+    """What the judges made of one episode.
+
+    Attributes:
+        steps: label of each step that was kept.
+        effective: whether a step did something that the task asks for.
+        gave_up: whether the agent called for the user without having gone wrong before.
+    """
 
     split: str
     votes: tuple[Vote, ...]
@@ -135,7 +141,7 @@ def judge_chunk(_sessions: Sessions, chunk: Chunk) -> tuple[dict[str, Finding], 
             votes=tuple(judge_all(judges, episode, chunk.thresholds.seconds)),
             steps=tuple(verdicts),
             effective=any(v == "correct" and act in ("click", "type") for v, act in zip(verdicts, acts, strict=True)),
-            gave_up="call" in acts,
+            gave_up="call" in acts and "incorrect" not in verdicts[: acts.index("call")],
         )
     counts = {
         f"{r.name}.{what}": getattr(r, what) - before[f"{r.name}.{what}"] for r in readers for what in ("asked", "hits")
