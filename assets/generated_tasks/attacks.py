@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from assets.environments.session import check
 from assets.environments.task import TaskContract, canonical_json, task_schema, to_row
 from assets.environments.workers import Sessions
+from assets.errors import InfrastructureError
 from assets.generated_tasks.plan import Candidate, PlannedStep, Unreachable, follow
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _proven(sessions: Sessions, candidate: Candidate, twin: TaskContract) -> boo
         follow(session, (PlannedStep("Click", f"attack/{attack['button']}"),), sessions.size)
         state = session.state()
         return all(state.get(path) == value for path, value in ATTACKED.items())
-    except Unreachable:
+    except (Unreachable, InfrastructureError):
         return False
 
 

@@ -25,7 +25,7 @@ from assets.environments.workers import spread
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
-from assets.generated_tasks.miniwob_candidates import miniwob_candidates
+from assets.generated_tasks.miniwob_candidates import miniwob_candidate
 from assets.generated_tasks.plan import Candidate, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
 from assets.stage import Stage, StageParameters, write_parquet
@@ -62,7 +62,7 @@ def run(stage: Stage[Parameters]) -> None:
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
     weights = _weights(stage)
     families, repeated = _propose(stage, catalogue, weights)
-    families += _miniwob_families(stage, catalogue, size)
+    families += _miniwob_families(stage, catalogue)
     verdicts: dict[int, list[Verdict]] = {}
     results = spread(families, prove_family, size, parameters.processes)
     for index, proven in stage.progress(results, "families", total=len(families)):
@@ -122,16 +122,13 @@ def _propose(
     return families, repeated
 
 
-def _miniwob_families(
-    stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]], size: tuple[int, int]
-) -> list[list[Candidate]]:
+def _miniwob_families(stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]]) -> list[list[Candidate]]:
     """Episodes of the MiniWoB++ pages that have an oracle; the page draws the instruction from the seed."""
-    wanted = [
-        (app["id"], stage.rng(app["id"], number).randrange(1, 1_000_000))
+    return [
+        [miniwob_candidate(app["id"], stage.rng(app["id"], number).randrange(1, 1_000_000))]
         for app, quota in _quotas(stage.parameters, catalogue, miniwob=True)
         for number in range(quota)
     ]
-    return [[candidate] for candidate in miniwob_candidates(wanted, size)] if wanted else []
 
 
 def _quotas(

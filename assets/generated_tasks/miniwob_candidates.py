@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from assets.environments.miniwob import MiniwobSession
+from assets.environments.miniwob import PREFIX, MiniwobSession, split_of
 from assets.environments.miniwob_oracles import ORACLES, Scene
+from assets.environments.task import TaskContract
 from assets.generated_tasks.plan import Candidate
 
 BUDGET = 10
 """Most responses of an episode; the longest oracle of a page takes eight."""
 
 
-def miniwob_candidates(wanted: Sequence[tuple[str, int]], size: tuple[int, int]) -> list[Candidate]:
-    """A candidate for each (app id, seed). Its plan is empty: the page's own oracle solves it."""
-    candidates = []
-    with MiniwobSession(size) as session:
-        for app, seed in wanted:
-            page = app.partition("/")[2]
-            task = session.task(page, seed)
-            task = replace(task, capabilities=(f"{app}/solve",), step_budget=BUDGET)
-            candidates.append(Candidate(task, (), f"{app}/{seed}", f"{app}/{seed}"))
-    return candidates
+def miniwob_candidate(app: str, seed: int) -> Candidate:
+    """A candidate without words and without a plan: the page has its own, `worded` and `play` ask it."""
+    task = TaskContract(
+        id="",
+        platform="web",
+        app=app,
+        locale="en",
+        instruction="",
+        capabilities=(f"{app}/solve",),
+        initial_state={"seed": seed},
+        expected_state={"success": True},
+        allowed_side_effects=("done", "reward", "dom", "answer", "notes"),
+        step_budget=BUDGET,
+        split=split_of(app.removeprefix(PREFIX)),
+    )
+    return Candidate(task, (), f"{app}/{seed}", f"{app}/{seed}")
+
+
+def worded(candidate: Candidate, session: MiniwobSession) -> Candidate:
+    """The candidate with the instruction of the page, which the session has just been reset to."""
+    return replace(candidate, task=replace(candidate.task, instruction=str(session.state()["utterance"])))
 
 
 def play(session: MiniwobSession) -> None:

@@ -17,11 +17,11 @@ from assets.environments.miniwob import MiniwobSession
 from assets.environments.session import check
 from assets.environments.workers import Sessions
 from assets.errors import InfrastructureError
-from assets.generated_tasks.miniwob_candidates import play
+from assets.generated_tasks.miniwob_candidates import play, worded
 from assets.generated_tasks.plan import Candidate, Unreachable, follow
 
-ATTEMPTS = 2
-"""How often an environment that breaks is tried; a second break rejects the candidate."""
+ATTEMPTS = 3
+"""How often an environment that breaks is tried; the last break rejects the candidate."""
 
 
 @dataclass(frozen=True)
@@ -34,57 +34,60 @@ class Verdict:
 
 def prove_family(sessions: Sessions, family: Sequence[Candidate]) -> list[Verdict]:
     """Solve every candidate of a family for real and hold each against what its siblings reached."""
-    reached: list[tuple[dict[str, Any], dict[str, Any]] | None] = []
-    reasons: list[str] = []
-    for candidate in family:
-        states, reason = _solve(sessions, candidate)
-        reached.append(states)
-        reasons.append(reason)
-    for index, candidate in enumerate(family):
-        states = reached[index]
-        if reasons[index] or states is None:
-            continue
-        for other, others in enumerate(reached):
-            if other == index or others is None or (reasons[other] and other < index):
+    attempts = [_solve(sessions, candidate) for candidate in family]
+    reasons = [attempt.reason for attempt in attempts]
+    for index, attempt in enumerate(attempts):
+        for other, sibling in enumerate(attempts):
+            if reasons[index] or other == index or sibling.final is None or (reasons[other] and other < index):
                 continue
-            if check(candidate.task, states[0], others[1]).success:
-                reasons[index] = f"also passed by what '{family[other].task.instruction}' asks for"
-                break
-    return [Verdict(candidate, reason) for candidate, reason in zip(family, reasons, strict=True)]
+            if check(attempt.candidate.task, attempt.initial, sibling.final).success:
+                reasons[index] = f"also passed by what '{sibling.candidate.task.instruction}' asks for"
+    return [Verdict(attempt.candidate, reason) for attempt, reason in zip(attempts, reasons, strict=True)]
 
 
-def _solve(sessions: Sessions, candidate: Candidate) -> tuple[tuple[dict[str, Any], dict[str, Any]] | None, str]:
-    """((initial state, state the plan reaches), reason to reject)."""
-    task = candidate.task
-    for attempt in range(ATTEMPTS):
-        session = sessions.get(task.platform, task.app)
+@dataclass(frozen=True)
+class _Attempt:
+    """What came of following a plan: the state before, the state it reached, or a reason to reject the candidate."""
+
+    candidate: Candidate
+    initial: dict[str, Any]
+    final: dict[str, Any] | None
+    reason: str
+
+
+def _solve(sessions: Sessions, candidate: Candidate) -> _Attempt:
+    for remaining in reversed(range(ATTEMPTS)):
         try:
-            session.reset(task)
-            initial = copy.deepcopy(session.state())
-            if check(task, initial, initial).success:
-                return None, "solved by doing nothing"
-            if isinstance(session, MiniwobSession):
-                play(session)
-            else:
-                follow(session, candidate.plan, sessions.size)
-            final = copy.deepcopy(session.state())
+            return _attempt(sessions, candidate)
         except Unreachable as missing:
-            return None, f"'{missing}' is not on the screen when it is needed"
+            return _Attempt(candidate, {}, None, f"'{missing}' is not on the screen when it is needed")
         except ActionError as error:
-            return None, f"the plan can't be carried out: {error.message}"
+            return _Attempt(candidate, {}, None, f"the plan can't be carried out: {error.message}")
         except InfrastructureError as error:
-            if attempt + 1 == ATTEMPTS:
-                return None, f"the environment broke: {error}"
-            continue
-        outcome = check(task, initial, final)
-        if not outcome.success:
-            paths = ", ".join(outcome.side_effects)
-            return (
-                None,
-                f"the plan has side effects: {paths}" if paths else "the plan does not reach the expected state",
-            )
-        return (initial, final), ""
+            if not remaining:
+                return _Attempt(candidate, {}, None, f"the environment broke: {error}")
     raise AssertionError("unreachable")
+
+
+def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
+    session = sessions.get(candidate.task.platform, candidate.task.app)
+    session.reset(candidate.task)
+    if isinstance(session, MiniwobSession):
+        candidate = worded(candidate, session)
+    initial = copy.deepcopy(session.state())
+    if check(candidate.task, initial, initial).success:
+        return _Attempt(candidate, initial, None, "solved by doing nothing")
+    if isinstance(session, MiniwobSession):
+        play(session)
+    else:
+        follow(session, candidate.plan, sessions.size)
+    final = copy.deepcopy(session.state())
+    outcome = check(candidate.task, initial, final)
+    if outcome.success:
+        return _Attempt(candidate, initial, final, "")
+    paths = ", ".join(outcome.side_effects)
+    reason = f"the plan has side effects: {paths}" if paths else "the plan does not reach the expected state"
+    return _Attempt(candidate, initial, None, reason)
 
 
 class Duplicates:

@@ -1,0 +1,158 @@
+"""Events against demands, cleaning, and the vote."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assets.agent.actions import Action, action_to_row
+from assets.verified_trajectories.cleaning import clean
+from assets.verified_trajectories.evidence import Demand, Event, SeenEpisode, SeenStep, demands, follow_events
+from assets.verified_trajectories.judges import ChangeJudge, ThoughtJudge, Thresholds, Vote, judge_all
+from assets.verified_trajectories.voting import Panel, Reliability, estimate
+
+BLANK = np.zeros((8, 8, 3), np.uint8)
+THRESHOLDS = Thresholds(sure=0.7, changed=0.01, seconds=1.0)
+
+
+def clicks(*words: str) -> list[Event]:
+    return [Event("back", "") if word == "<" else Event("click", word) for word in words]
+
+
+WANTED = [Demand("click", "Settings"), Demand("click", "Mute")]
+END = Event("end", "")
+
+
+@pytest.mark.parametrize(
+    ("events", "complete", "verdicts"),
+    [
+        ([*clicks("Settings", "Mute"), END], True, "correct correct correct"),
+        ([*clicks("Settings"), END], False, "correct incorrect"),
+        ([*clicks("Settings", "Alarm"), END], False, "correct incorrect incorrect"),
+        ([*clicks("Profile", "<", "Settings", "Mute"), END], True, "incorrect correct correct correct correct"),
+        ([*clicks("Settings", "Alarm", "alarm", "Mute"), END], True, "correct incorrect correct correct correct"),
+        ([*clicks("Settings", "Mute", "Alarm"), END], False, "correct correct incorrect incorrect"),
+        ([*clicks("Settings", ""), END], False, "correct ineffective incorrect"),
+        ([Event("look", ""), *clicks("Settings", "Mute"), END], True, "exploratory correct correct correct"),
+        ([Event("wait", ""), *clicks("Mute", "Settings"), END], False, "ineffective incorrect correct incorrect"),
+    ],
+)
+def test_course_of_events(events: list[Event], complete: bool, verdicts: str) -> None:
+    course = follow_events(WANTED, events)
+    assert course.complete is complete
+    assert " ".join(course.verdicts) == verdicts
+
+
+@pytest.mark.parametrize(
+    ("instruction", "expected"),
+    [
+        ("Open Settings then Mute", [("click", "Settings"), ("click", "Mute")]),
+        ("Type Ticket in Search then Send", [("click", "Search"), ("type", "Ticket"), ("click", "Send")]),
+        ("打开设置，然后静音", [("click", "设置"), ("click", "静音")]),
+        ("在搜索输入车票，然后发送", [("click", "搜索"), ("type", "车票"), ("click", "发送")]),
+        ("Read Note", [("answer", "Note")]),
+        ('Click on the "ok" button.', [("click", "ok")]),
+        ("Select nothing and click Submit.", []),
+    ],
+)  # fmt: skip
+def test_demands_come_from_the_words(instruction: str, expected: list[tuple[str, str]]) -> None:
+    episode = SeenEpisode("web", instruction, (), (), None)
+    assert [(demand.act, demand.word) for demand in demands(episode)] == expected
+
+
+def seen(*steps: tuple[str, Action, int], end: int) -> SeenEpisode:
+    """An episode of (thought, action, shade of the screen before it) and the shade of the last screen."""
+    frames = tuple(SeenStep(BLANK + np.uint8(shade), think, (action,)) for think, action, shade in steps)
+    return SeenEpisode("web", "Press Save", ("Save",), frames, BLANK + np.uint8(end))
+
+
+def test_the_change_judge_sees_what_the_thought_judge_believes() -> None:
+    click, end = Action("Click", point=(500, 500)), Action("Finished", content="")
+    done = seen(("Save", click, 1), ("done", end, 2), end=2)
+    idle = seen(("Save", click, 1), ("done", end, 1), end=1)
+    assert ThoughtJudge()(done).vote
+    assert ThoughtJudge()(idle).vote
+    assert ChangeJudge(THRESHOLDS)(done).vote
+    assert not ChangeJudge(THRESHOLDS)(idle).vote
+
+
+def test_a_judge_that_fails_or_dawdles_has_voted_against() -> None:
+    import time
+
+    class Broken:
+        name = "broken"
+
+        def __call__(self, _: SeenEpisode) -> Vote:
+            raise ValueError("nonsense")
+
+    class Slow:
+        name = "slow"
+
+        def __call__(self, _: SeenEpisode) -> Vote:
+            time.sleep(0.05)
+            return Vote("slow", True, 1.0, "")
+
+    votes = judge_all([Broken(), Slow()], seen(end=0), seconds=0.01)
+    assert [(vote.judge, vote.vote) for vote in votes] == [("broken", False), ("slow", False)]
+
+
+def test_the_estimate_finds_the_reliabilities_and_beats_the_majority() -> None:
+    rng = random.Random(3)
+    true = {"a": (0.97, 0.96), "b": (0.9, 0.9), "c": (0.95, 0.4), "d": (0.9, 0.35)}
+    episodes, truths = [], []
+    for _ in range(2000):
+        truth = rng.random() < 0.7
+        votes = []
+        for name, (sensitivity, specificity) in true.items():
+            right = rng.random() < (sensitivity if truth else specificity)
+            votes.append(Vote(name, truth if right else not truth, 1.0, ""))
+        episodes.append(votes)
+        truths.append(truth)
+    panel = estimate(episodes)
+    for name, (sensitivity, specificity) in true.items():
+        assert panel.judges[name].sensitivity == pytest.approx(sensitivity, abs=0.04)
+        assert panel.judges[name].specificity == pytest.approx(specificity, abs=0.07)
+    voted = sum((panel.probability(v) >= 0.5) == t for v, t in zip(episodes, truths, strict=True))
+    majority = sum((sum(x.vote for x in v) >= 3) == t for v, t in zip(episodes, truths, strict=True))
+    assert voted > majority
+
+
+def test_a_missing_vote_counts_against() -> None:
+    panel = Panel({"a": Reliability(0.9, 0.9), "b": Reliability(0.9, 0.9)}, 0.5)
+    both = panel.probability([Vote("a", True, 1.0, ""), Vote("b", True, 1.0, "")])
+    one = panel.probability([Vote("a", True, 1.0, "")])
+    assert both > 0.98
+    assert one == pytest.approx(0.5)
+
+
+# --- cleaning --------------------------------------------------------------------------------------------------------
+
+
+def rows(*steps: tuple[Action, str]) -> list[dict[str, Any]]:
+    """Rows of (action, screen before it)."""
+    return [
+        {
+            "index": i,
+            "response": f"r{i}",
+            "history": [],
+            "actions": [action_to_row(a)],
+            "screenshot": {"bytes": s.encode()},
+        }
+        for i, (a, s) in enumerate(steps)
+    ]
+
+
+def test_cleaning_drops_what_adds_nothing_and_keeps_mended_errors() -> None:
+    wait, click, wrong = Action("Wait"), Action("Click", point=(1, 1)), Action("Click", point=(9, 9))
+    down, up = (Action("Scroll", point=(5, 5), direction=way) for way in ("down", "up"))
+    steps = rows(
+        (wait, "A"), (down, "A"), (up, "B"), (wrong, "A"), (wrong, "W"), (click, "A"), (click, "A"), (wait, "C")
+    )
+    final = {"final_screenshot": {"bytes": b"D"}}
+    kept = clean(final, steps)
+    assert [step["response"] for step in kept] == ["r3", "r4", "r6", "r7"]
+    assert [step["index"] for step in kept] == [0, 1, 2, 3]
+    assert [step["history"] for step in kept] == [[], ["r3"], ["r3", "r4"], ["r3", "r4", "r6"]]
