@@ -21,7 +21,7 @@ from assets.agent.samples import Screen, load_screens
 from assets.agent.tokenizer import make_tokenizer
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.perception import Perception, PerceptionWeights
-from assets.checkpoints.tiny_model import Architecture, make_model
+from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import ParameterError
 from assets.generated_tasks import templates as task_templates
@@ -37,11 +37,13 @@ class Scratch(StageParameters):
     """How a model is made from scratch.
 
     Attributes:
+        whitening: screens whose patches the patch embedding starts out whitening.
         screens: screenshots a step.
         heldout: held-out screens on which the reading is measured.
     """
 
     architecture: Architecture
+    whitening: int = Field(ge=1)
     perception: PerceptionWeights
     screens: int = Field(ge=1)
     heldout: int = Field(ge=1)
@@ -98,6 +100,9 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
     screens = load_screens(folder, "grounding", "train")
     heldout = load_screens(folder, "grounding", "heldout")
     heldout = stage.rng("heldout").sample(heldout, min(scratch.heldout, len(heldout)))
+    sampled = stage.rng("whitening").sample(screens, min(scratch.whitening, len(screens)))
+    patches = [processor.patches(screen.image) for screen in sampled]
+    whiten_patches(model, fan.stack_images(processor, patches, model.device).pixels)
     eyes = Perception(model, processor, scratch.perception, screens[0])
     deck = Deck(stage, "screens", screens)
 

@@ -44,6 +44,7 @@ PARAMS: dict[str, Any] = {
                 "init_std": 0.06,
                 "position_std": 0.3,
             },
+            "whitening": 8,
             "perception": {"what": 1.0, "where": 0.5, "centre": 0.5, "centre_bins": 8},
             "screens": 4,
             "heldout": 4,
