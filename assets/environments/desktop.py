@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import io
 import json
@@ -26,7 +27,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -651,7 +652,7 @@ class DesktopSession:
         self._done: list[Action] = []
         self._application: _Application | None = None
         self._screen: _Display | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="hesper-desktop-"))
+        self._folder, self._lock = _own_folder()
 
     def reset(self, task: TaskContract) -> None:
         """Kill the application that runs and start the task's afresh with files of its own."""
@@ -745,6 +746,7 @@ class DesktopSession:
             self._screen.close()
             self._screen = None
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.close()
 
     def __enter__(self) -> DesktopSession:
         return self
@@ -881,6 +883,22 @@ _WAIT = 0.05
 _LONG_PRESS = 0.6
 _QUIET = 0.01
 """Seconds between looks. Three without a new pixel and without processor time: the program waits for input."""
+
+
+def _own_folder() -> tuple[Path, IO[str]]:
+    """A temporary folder and the lock that says it is in use. Folders whose owner was killed are removed."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/lock"):
+        with contextlib.suppress(OSError), lock.open("w") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+    own = (folder / "lock.new").open("w")
+    fcntl.flock(own, fcntl.LOCK_EX)
+    (folder / "lock.new").rename(folder / "lock")
+    return folder, own
+
+
+_FOLDER = "hesper-desktop-"
 
 
 def _regions(picture: np.ndarray, colours: Sequence[Colour]) -> list[tuple[int, int, int, int]]:

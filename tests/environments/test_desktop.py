@@ -177,12 +177,13 @@ def test_nothing_is_left_when_the_process_is_killed(tmp_path: Path) -> None:
         "session = DesktopSession((192, 192))\n"
         "session.reset(TaskContract('t', 'desktop', 'desk', 'en', 'x'))\n"
         "pids = [session._screen.server.pid, session._screen._manager.pid, session._application._process.pid]\n"
-        "print(*pids, flush=True)\n"
+        "print(*pids, session._folder, flush=True)\n"
         "time.sleep(60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    pids = [int(pid) for pid in process.stdout.readline().split()]
+    *words, folder = process.stdout.readline().split()
+    pids = [int(pid) for pid in words]
     assert len(pids) == 3
     process.kill()
     process.wait()
@@ -190,6 +191,10 @@ def test_nothing_is_left_when_the_process_is_killed(tmp_path: Path) -> None:
     while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(_runs(pid) for pid in pids)
+    with DesktopSession(SIZE) as session:  # the next session clears away what the dead one left
+        assert not Path(folder).exists()
+        assert session._folder.exists()
+    assert not session._folder.exists()
 
 
 def _runs(pid: int) -> bool:
