@@ -89,7 +89,7 @@ def find_chromium() -> str:
 
 
 @contextmanager
-def browser(allow: Sequence[str] = (), timeout: float = 20.0) -> Iterator[Chromium]:
+def browser(allow: Sequence[str] = (), timeout: float = 60.0) -> Iterator[Chromium]:
     """A running Chromium, closed at the end of the block.
 
     Args:
@@ -132,7 +132,7 @@ class Chromium:
         refused: addresses that pages asked for and did not get, in order.
     """
 
-    def __init__(self, allow: Sequence[str] = (), timeout: float = 20.0) -> None:
+    def __init__(self, allow: Sequence[str] = (), timeout: float = 60.0) -> None:
         self.allow = frozenset(_origin(url) for url in allow)
         self.timeout = timeout
         self.refused: list[str] = []

@@ -61,5 +61,5 @@ def site() -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def chromium(site: Site) -> Iterator[Chromium]:
     """A browser that may reach `site` and nothing else."""
-    with browser(allow=[site.origin]) as running:
+    with browser(allow=[site.origin], timeout=60) as running:
         yield running

@@ -86,18 +86,17 @@ def test_a_clip_is_a_part_of_the_picture(chromium: Chromium) -> None:
 
 
 def test_a_hung_page_is_noticed_in_time_and_the_next_works() -> None:
-    with browser(timeout=2) as chromium:
+    with browser(timeout=60) as chromium:
         page = chromium.new_page(64, 64)
         started = time.monotonic()
-        with pytest.raises(InfrastructureError, match="no answer for 2 s"), chromium.guard("run a script"):
+        with pytest.raises(InfrastructureError, match="no answer for 2 s"), chromium.guard("run a script", 2):
             page.evaluate("() => { for (;;); }")
         assert time.monotonic() - started < 10
-        chromium.timeout = 20
         assert chromium.new_page(64, 64).evaluate("1 + 1") == 2
 
 
 def test_a_killed_browser_is_noticed_and_started_again() -> None:
-    with browser() as chromium:
+    with browser(timeout=60) as chromium:
         page = chromium.new_page(64, 64)
         for pid in chromium.pids():
             os.kill(pid, signal.SIGKILL)
