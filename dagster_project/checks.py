@@ -115,11 +115,15 @@ def passed(instance: dg.DagsterInstance, key: dg.AssetCheckKey, identity: str) -
 
 
 def evaluation(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> dg.AssetCheckEvaluation | None:
-    """The latest result of a check."""
-    found = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
-    if found is None or found.event is None or found.event.dagster_event is None:
+    """The latest result of a check; a check that is planned, or was interrupted, has none."""
+    from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        key, limit=1, status={Status.SUCCEEDED, Status.FAILED}
+    )
+    if not records or records[0].event is None or records[0].event.dagster_event is None:
         return None
-    data = found.event.dagster_event.event_specific_data
+    data = records[0].event.dagster_event.event_specific_data
     return data if isinstance(data, dg.AssetCheckEvaluation) else None
 
 

@@ -191,7 +191,7 @@ def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
     try:
         current = champion(root)
         if not decision["released"]:
-            return current.version if current is not None else None
+            return str(current.version) if current is not None else None
         identity = decision["candidate"]["dvc_hash"]
         if current is not None and current.tags.get("dvc_hash") == identity:
             return str(current.version)
@@ -201,7 +201,7 @@ def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
         version = max(found, key=lambda item: int(item.version)).version
         tags = {
             "gate_scores": json.dumps(decision.get("gate_scores", {}), sort_keys=True),
-            "previous_champion": current.version if current is not None else "",
+            "previous_champion": str(current.version) if current is not None else "",
         }
         for key, value in tags.items():
             client.set_model_version_tag(REGISTERED_MODEL, version, key, value)

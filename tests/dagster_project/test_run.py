@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from assets.errors import ParameterError
+from assets.reporting import connect
 from assets.stage import directory_id
+from dagster_project.history import read_ancestry, resolve
+from dagster_project.materialise import Project
 from tests.toy import clean_environment, hesper, make_toy, recorded_hashes
 
 ADDRESSES = ["first", "second", "split@red", "split@blue", "joined"]
@@ -78,16 +82,29 @@ def test_only_what_changed_is_run_and_only_named_stages(copy: Path) -> None:
     assert states["joined"] == "stale"
 
 
-def test_trace_knows_ancestors_descendants_and_every_name(toy_project: Path) -> None:
+def test_trace_knows_ancestors_and_descendants(toy_project: Path) -> None:
     items = status(toy_project)
-    identity = items["split@red"]["dvc_id"]
-    told = [hesper(toy_project, "trace", what).stdout for what in (
-        "split@red", identity, identity[:8], items["split@red"]["mlflow_run"], "models/split/red"
-    )]  # fmt: skip
-    assert len(set(told)) == 1
-    for name in ("first", "second", "joined"):
-        assert items[name]["dvc_id"] in told[0]
-    assert items["split@blue"]["dvc_id"] not in told[0]
+    told = hesper(toy_project, "trace", "split@red").stdout
+    for name in ("first", "second", "split@red", "joined"):
+        assert items[name]["dvc_id"] in told
+        assert items[name]["mlflow_run"] in told
+    assert items["split@blue"]["dvc_id"] not in told
+
+
+def test_a_version_has_many_names(toy_project: Path) -> None:
+    connect.cache_clear()
+    project = Project.open(toy_project)
+    ancestry = read_ancestry(project)
+    identity = project.versions.output("split@red").id
+    assert identity is not None
+    for name in ("split@red", identity, identity[:8], ancestry.runs[identity][0], "models/split/red"):
+        assert resolve(project, ancestry, name) == identity
+    for name, message in (("split", "has partitions"), ("nothing", "no id, asset"), ("", "no id, asset")):
+        with pytest.raises(ParameterError, match=message):
+            resolve(project, ancestry, name)
+    (second,) = ancestry.parents[identity]
+    assert ancestry.name[second] == "data/second"
+    assert {ancestry.name[child] for child in ancestry.children(second)} == {"models/split/red", "models/split/blue"}
 
 
 def test_reproduce_compares_bytes(copy: Path) -> None:

@@ -1,0 +1,135 @@
+"""MLflow: links both ways, models once for one id, scores on the model they measure, the champion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assets.reporting import MlflowRun, connect, experiment_id, process_mark
+from dagster_project import tracking
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of its own."""
+    folder = tmp_path_factory.mktemp("tracking")
+    tracking.prepare(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_store(root: Path) -> None:
+    connect.cache_clear()
+    connect(root)
+
+
+def finished(root: Path, asset: str, identity: str, path: str) -> tracking.Made:
+    run = MlflowRun.start(root, asset, None, {"data/x": "0" * 32 + ".dir"}, {"rate": 0.1, "deep": {"rows": 2}}, "d1")
+    output = root / path
+    (output / "pictures").mkdir(parents=True, exist_ok=True)
+    (output / "pictures" / "sheet.png").write_bytes(b"png")
+    (output / "scores.md").write_text("| a |")
+    run.points([("loss", 1.0, 0, 1), ("loss", 0.5, 1, 2)])
+    run.finish(output, path, identity, {"accuracy": 0.5}, {"work_seconds": 1.0})
+    return tracking.Made(asset, None, path, identity, run.run_id)
+
+
+def name(letter: str) -> str:
+    return letter * 32 + ".dir"
+
+
+def test_a_run_holds_parameters_curves_pictures_and_datasets(root: Path) -> None:
+    made = finished(root, "one", name("1"), "models/one")
+    client = connect(root)
+    run = client.get_run(made.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.params == {"rate": "0.1", "deep.rows": "2"}
+    assert run.data.metrics == {"loss": 0.5, "accuracy": 0.5, "work_seconds": 1.0}
+    assert [point.value for point in client.get_metric_history(made.run_id, "loss")] == [1.0, 0.5]
+    assert {item.path for item in client.list_artifacts(made.run_id)} == {"pictures", "tables"}
+    for key, value in {"asset": "one", "partition": "", "dagster_run_id": "d1", "dvc_hash": name("1")}.items():
+        assert run.data.tags[key] == value
+    assert {"git_commit", "process"} <= set(run.data.tags)
+    digests = {item.dataset.name: item.dataset.digest for item in run.inputs.dataset_inputs}
+    assert digests == {"data/x": "0" * 32 + ".dir", "models/one": name("1")}
+    query = f"dataset.digest = '{name('1')}'"
+    assert [found.info.run_id for found in client.search_runs([experiment_id(root)], query)] == [made.run_id]
+    assert tracking.find_run(root, "one", None, name("1")) == made.run_id
+
+
+def test_models_are_registered_once_for_one_id(root: Path) -> None:
+    made = finished(root, "two", name("2"), "models/two")
+    first = tracking.register_model(root, made, {"data/x": name("0")})
+    assert tracking.register_model(root, made, {"data/x": name("0")}) == first
+    client = connect(root)
+    version = client.get_model_version("hesper", first)
+    assert version.tags == {
+        "dvc_hash": name("2"), "asset": "two", "partition": "", "path": "models/two", "input:data/x": name("0")
+    }  # fmt: skip
+    assert version.run_id == made.run_id
+    models = client.search_logged_models([experiment_id(root)], filter_string=f"tags.dvc_hash = '{name('2')}'")
+    assert [model.name for model in models] == ["two"]
+    assert client.get_run(made.run_id).outputs.model_outputs[0].model_id == models[0].model_id
+
+
+def test_scores_are_on_the_model_they_measure_with_the_reports_digest(root: Path) -> None:
+    models = {f"models/{letter}": finished(root, letter, name(letter), f"models/{letter}") for letter in "ab"}
+    for made in models.values():
+        tracking.register_model(root, made, {})
+    report = finished(root, "scores", name("c"), "reports/scores")
+    scores = {
+        "models/a": {"grounding": 0.4, "web": 0.1},
+        "models/b": {"grounding": 0.9},
+        "models/unknown": {"web": 1.0},
+    }
+    assert tracking.attach_scores(root, report, scores, models) == 3
+    assert tracking.attach_scores(root, report, scores, models) == 0
+    client = connect(root)
+    for letter, expected in (("a", {"grounding": 0.4, "web": 0.1}), ("b", {"grounding": 0.9})):
+        query = f"tags.dvc_hash = '{name(letter)}'"
+        (model,) = client.search_logged_models([experiment_id(root)], filter_string=query)
+        assert {metric.key: metric.value for metric in model.metrics} == expected
+        assert {metric.dataset_digest for metric in model.metrics} == {name("c")}
+
+
+def test_the_champion_follows_decisions(root: Path) -> None:
+    for letter in "de":
+        tracking.register_model(root, finished(root, letter, name(letter), f"models/{letter}"), {})
+
+    def decide(letter: str, released: bool) -> dict[str, object]:
+        candidate = {"path": f"models/{letter}", "dvc_hash": name(letter)}
+        return {
+            "released": released,
+            "reasons": [],
+            "candidate": candidate,
+            "champion": None,
+            "gate_scores": {"s": 0.5},
+        }
+
+    assert tracking.set_champion(root, decide("d", False)) is None
+    first = tracking.set_champion(root, decide("d", True))
+    assert tracking.set_champion(root, decide("d", True)) == first
+    assert tracking.set_champion(root, decide("e", False)) == first
+    second = tracking.set_champion(root, decide("e", True))
+    champion = tracking.champion(root)
+    assert str(champion.version) == second != first
+    assert champion.tags["previous_champion"] == first
+    assert champion.tags["gate_scores"] == '{"s": 0.5}'
+
+
+def test_runs_of_killed_processes_are_closed(root: Path) -> None:
+    client = connect(root)
+    gone = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    tags = {"process": process_mark(gone.pid)}
+    gone.kill()
+    gone.wait()
+    dead = client.create_run(experiment_id(root), tags=tags).info.run_id
+    mine = client.create_run(experiment_id(root), tags={"process": process_mark(os.getpid())}).info.run_id
+    other = client.create_run(experiment_id(root), tags={"process": "another-host 1 1"}).info.run_id
+    tracking.prepare(root)
+    states = [client.get_run(run).info.status for run in (dead, mine, other)]
+    assert states == ["KILLED", "RUNNING", "RUNNING"]

@@ -1,0 +1,77 @@
+"""The real web pages in a real browser: the graph, a materialisation by clicking, and the way to its MLflow run."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.toy import clean_environment
+
+PATIENCE = 240_000
+"""Milliseconds to wait for a page or a run: the machine may be busy."""
+
+
+@contextmanager
+def ui(root: Path) -> Iterator[tuple[str, str]]:
+    """`hesper ui` on free ports; the addresses of Dagster and MLflow."""
+    command = [sys.executable, "-m", "dagster_project.cli", "ui", "--dagster-port", "0", "--mlflow-port", "0"]
+    process = subprocess.Popen(command, cwd=root, env=clean_environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        addresses = [re.findall(r"http://127\.0\.0\.1:\d+", line)[0] for line in lines]
+        yield addresses[0], addresses[1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+
+
+def materialise_by_clicking(root: Path, asset: str, others: list[str]) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    from assets.environments.chromium import find_chromium
+
+    with ui(root) as (dagster, mlflow), sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=flags)
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.set_default_timeout(PATIENCE)
+
+        page.goto(f"{dagster}/asset-groups")
+        for name in [asset, *others]:
+            expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=PATIENCE)
+
+        page.goto(f"{dagster}/assets/{asset}?view=events")
+        page.get_by_role("button", name=re.compile(r"^Materialize")).first.click()
+        page.get_by_role("link", name=re.compile("View")).or_(page.get_by_role("button", name="View")).first.click()
+        page.wait_for_url(re.compile("/runs/"))
+        expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=PATIENCE)
+
+        page.goto(f"{dagster}/assets/{asset}?view=events")
+        link = page.locator(f"a[href^='{mlflow}']").first
+        expect(link).to_be_visible(timeout=PATIENCE)
+        run = (link.get_attribute("href") or "").rsplit("/", 1)[-1]
+        page.goto(link.get_attribute("href") or "")
+        expect(page.get_by_text(asset, exact=True).first).to_be_visible(timeout=PATIENCE)
+        assert re.fullmatch("[0-9a-f]{32}", run)
+        expect(page.get_by_text(run).first).to_be_visible(timeout=PATIENCE)
+        browser.close()
+
+
+@pytest.mark.timeout(1800)
+def test_a_team_can_work_in_the_pages(toy_project: Path) -> None:
+    materialise_by_clicking(toy_project, "first", ["second", "split", "joined"])
+
+
+@pytest.mark.pipeline
+@pytest.mark.timeout(1800)
+def test_a_team_can_work_in_the_pages_of_the_pipeline(smoke_project: Path) -> None:
+    others = ["environments", "generated_tasks", "rl_checkpoint", "distilled_model", "release"]
+    materialise_by_clicking(smoke_project, "capability_catalog", others)
