@@ -10,7 +10,7 @@ from assets.agent.processor import Processor, make_image_processor
 from assets.agent.samples import Element, Screen
 from assets.agent.tokenizer import NOTHING, make_tokenizer, token_id
 from assets.checkpoints.perception import Perception, PerceptionWeights, cover
-from assets.checkpoints.tiny_model import Architecture, make_model
+from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from tests.checkpoints.small_project import screenshot
 
 TOKENIZER = make_tokenizer(["Save", "Open", "发送", "Mute"])
@@ -79,6 +79,24 @@ def test_what_and_where_can_be_learned_from_the_visual_tokens():
     after = eyes.losses(look(), screens)
     assert all(after[part] < 0.2 * before[part] for part in ("what", "where", "centre"))
     assert eyes.accuracy(look(), screens) == {"words_read": 1.0, "centres_told": 1.0}
+
+
+def test_patch_embedding_starts_out_whitening():
+    """Over the patches it was made from, every direction of the embedding varies as much, and apart from the others."""
+    import torch
+
+    from assets.agent import fan
+
+    torch.manual_seed(0)
+    model = make_model(ARCHITECTURE, TOKENIZER)
+    pixels = torch.randn(4, 400, 40) @ torch.randn(40, 768) * torch.linspace(0.01, 2, 768) + 0.5
+    whiten_patches(model, pixels)
+    embed = model.model.visual.patch_embed.proj
+    stock = pixels.view(-1, 3, 1, 16, 16).expand(-1, -1, 2, -1, -1)
+    embedded = embed(stock).view(-1, ARCHITECTURE.hidden)
+    torch.testing.assert_close(embedded.mean(0), torch.zeros(32), rtol=0, atol=1e-2)
+    torch.testing.assert_close(embedded.T @ embedded / len(embedded), torch.eye(32), rtol=0, atol=1e-2)
+    assert fan.encode_images(model, fan.Images(pixels[:, :16], (4, 4))).isfinite().all()
 
 
 def test_hybrid_architecture_has_one_full_attention_layer_in_four():
