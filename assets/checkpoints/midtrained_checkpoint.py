@@ -2,7 +2,10 @@
 
 All that is asked about a screenshot runs in one fan: the screenshot is encoded once. The loss is that of the answer
 tokens alone, from the logits, divided by the number of answer tokens of the whole step. Where the DOM of a screen is
-known, the what-and-where objective goes on beside it.
+known, the what-and-where objective goes on beside it, and one part more: at its last token, a question for one thing
+tells where that thing's centre lies, through the heads that read it off the visual tokens. Pointing takes two steps of
+attention, from the question's word to the screen and from the answer's digits to the word; this teaches the first
+alone, and with it the second follows (docs/tiny_profile.md).
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ class Parameters(StageParameters):
         screens: screenshots a step.
         questions: most questions asked about a screenshot in one step.
         perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
+        pointer: weight of telling the centre of what is asked for at the question's last token.
         heldout: held-out samples of each domain that are answered on the way and at the end.
         max_new_tokens: where an answer that doesn't end is cut.
     """
@@ -46,6 +50,7 @@ class Parameters(StageParameters):
     screens: int = Field(ge=1)
     questions: int = Field(ge=1)
     perception: PerceptionWeights | None
+    pointer: float = Field(ge=0)
     heldout: int = Field(ge=1)
     max_new_tokens: int = Field(ge=1)
     optimisation: Optimisation
@@ -117,14 +122,20 @@ class _Lesson:
             with precision(self._settings, self._model.device):
                 batch, screens = self._collate(alike)
                 output = fan.forward(self._model, batch)
-                scores = fan.log_probabilities(self._model, output.answers)
-                loss = -scores.gather(-1, batch.targets()[:, None]).sum() / tokens
+                # The prompt's last token counts as answered in the fan, so that the question's last token is seen.
+                begins = self._begins(alike, output.answers.device)
+                scores = fan.log_probabilities(self._model, output.answers[~begins])
+                loss = -scores.gather(-1, batch.targets()[~begins][:, None]).sum() / tokens
                 figures["loss"] += loss.item()
                 places = [place for place, screen in enumerate(screens) if self._sees(screen)]
                 if self._eyes is not None and places:
                     share = len(places) / seen
                     parts = self._eyes.losses(output.visual[places], [screens[place] for place in places])
                     loss = loss + self._eyes.weighted(parts) * share
+                    centres = self._centres(alike)
+                    if (centres >= 0).any():
+                        parts["pointer"] = self._eyes.pointer(output.answers[begins], centres)
+                        loss = loss + self._stage.parameters.pointer * parts["pointer"] * share
                     for name, part in parts.items():
                         figures[name] = figures.get(name, 0.0) + part.item() * share
             loss.backward()
@@ -158,9 +169,33 @@ class _Lesson:
         for owner, (screen, samples) in enumerate(alike):
             prompts = [self._encode(sample) for sample in samples]
             prefixes.append((prompts[0][0].prefix, [self._processor.patches(screen.image)]))
-            suffixes += [(owner, prompt.suffix, answer) for prompt, answer in prompts]
+            suffixes += [(owner, prompt.suffix[:-1], (prompt.suffix[-1], *answer)) for prompt, answer in prompts]
         batch = fan.collate(self._processor, prefixes, suffixes, self._model.device)
         return batch, [screen for screen, _ in alike]
+
+    def _begins(self, alike: Sequence[tuple[Screen, list[Sample]]], device: torch.device) -> torch.Tensor:
+        """Bool `[answered tokens]`: the first of each suffix, which is the prompt's last token."""
+        import torch
+
+        lengths = [len(self._encode(sample)[1]) + 1 for _, samples in alike for sample in samples]
+        begins = torch.zeros(sum(lengths), dtype=torch.bool)
+        begins[torch.tensor([0, *lengths[:-1]]).cumsum(0)] = True
+        return begins.to(device)
+
+    def _centres(self, alike: Sequence[tuple[Screen, list[Sample]]]) -> torch.Tensor:
+        """`[suffixes, 2]`: the centre, as shares of width and height, where a question is for one thing on a known
+        screen; -1 elsewhere."""
+        import torch
+
+        centres = []
+        for screen, samples in alike:
+            for sample in samples:
+                if self._sees(screen) and len(sample.boxes) == 1:
+                    left, top, right, bottom = sample.boxes[0]
+                    centres.append([(left + right) / 2 / sample.width, (top + bottom) / 2 / sample.height])
+                else:
+                    centres.append([-1.0, -1.0])
+        return torch.tensor(centres)
 
     def _encode(self, sample: Sample) -> tuple[Prompt, tuple[int, ...]]:
         known = self._encoded.get(sample.id)

@@ -89,6 +89,19 @@ class Perception:
         weights = self.weights
         return weights.what * parts["what"] + weights.where * parts["where"] + weights.centre * parts["centre"]
 
+    def pointer(self, hidden: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy of the centres told by hidden states `[questions, hidden]`, through the centre heads.
+
+        `centres` `[questions, 2]` are shares of the width and height, negative where there is nothing to tell.
+        """
+        import torch.nn.functional as F
+
+        told = centres[:, 0] >= 0
+        bins = (centres[told] * self.weights.centre_bins).long().clamp_max(self.weights.centre_bins - 1)
+        bins, hidden = bins.to(hidden.device), hidden[told.to(hidden.device)]
+        column, row = self.heads["centre_column"](hidden).float(), self.heads["centre_row"](hidden).float()
+        return F.cross_entropy(column, bins[:, 0]) + F.cross_entropy(row, bins[:, 1])
+
     def accuracy(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, float]:
         """Share of the covered visual tokens `[screens, tokens, hidden]` whose word, and whose centre, is right."""
         asked = self._asked(visual, screens)
