@@ -87,7 +87,7 @@ def test_a_step_is_the_mean_loss_of_its_answer_tokens(project: Path, system_prom
 def test_what_and_where_goes_on_beside_the_answers(project: Path):
     taught = lesson(project, "brief")
     figures = taught.step(0)
-    assert set(figures) == {"loss", "what", "where", "centre"}
+    assert set(figures) == {"loss", "what", "where", "centre", "pointer"}
     assert all(parameter.grad is not None for parameter in taught.modules["heads"].parameters())
 
 
