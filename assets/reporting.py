@@ -220,12 +220,16 @@ def experiment_id(root: Path) -> str:
     return _experiment(connect(root), root)
 
 
-def _probe(database: Path, wait_seconds: float = 10.0) -> None:
+LOCK_SECONDS = 10.0
+"""How long a locked database is waited for before that is an error."""
+
+
+def _probe(database: Path) -> None:
     """Find out in ten seconds, not after MLflow's minutes of retries, that nobody can write here."""
     import sqlite3
 
     try:
-        connection = sqlite3.connect(database, timeout=wait_seconds, isolation_level=None)
+        connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None)
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
