@@ -102,7 +102,7 @@ def schema() -> pa.Schema:
 
 
 def read_feedback(folder: Path) -> dict[str, tuple[int, int]]:
-    """Capability id -> (attempts, completed), summed over the files of all rounds.
+    """`app/entity` -> (attempts, completed), summed over the files of all rounds.
 
     Raises:
         InputError: a file is not feedback.
@@ -129,7 +129,8 @@ def weight(attempts: int, completed: int, boost: float) -> float:
 
 
 def _weighted(capability: Capability, feedback: Mapping[str, tuple[int, int]], boost: float) -> Capability:
-    attempts, completed = feedback.get(capability.id, (0, 0))
+    counts = [feedback.get(f"{capability.app}/{entity}", (0, 0)) for entity in capability.entities]
+    attempts, completed = sum(tried for tried, _ in counts), sum(well for _, well in counts)
     values = {**asdict(capability), "attempts": attempts, "completed": completed}
     return Capability(**{**values, "weight": weight(attempts, completed, boost)})
 
@@ -197,8 +198,9 @@ def _of_desktop(app: DesktopApp) -> Iterator[Capability]:
         )
 
     if not app.windows:
-        yield capability("note.save", "type(note: text)", (), "note.txt")
-        yield capability("note.read", "read(note)", ("the file holds text",), "note.txt")
+        save, note = ("Save", "Note") if app.locale == "en" else ("保存", "笔记")
+        yield capability("note.save", "type(note: text)", (), save)
+        yield capability("note.read", "read(note)", ("the file holds text",), note)
     first = next(iter(app.windows), "")
     for name, window in app.windows.items():
         before = () if name == first else (f"{name} is open",)
