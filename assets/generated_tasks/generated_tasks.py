@@ -63,12 +63,9 @@ def run(stage: Stage[Parameters]) -> None:
     weights = _weights(stage)
     families, repeated = _propose(stage, catalogue, weights)
     families += _miniwob_families(stage, catalogue)
-    verdicts: dict[int, list[Verdict]] = {}
-    results = spread(families, prove_family, size, parameters.processes)
-    for index, proven in stage.progress(results, "families", total=len(families)):
-        verdicts[index] = proven
-    accepted = [v.candidate for index in sorted(verdicts) for v in verdicts[index] if not v.reason]
-    rejected = [v for index in sorted(verdicts) for v in verdicts[index] if v.reason] + repeated
+    verdicts = _proven(stage, families, size)
+    accepted = [verdict.candidate for verdict in verdicts if not verdict.reason]
+    rejected = [verdict for verdict in verdicts if verdict.reason] + repeated
     accepted = sorted(_numbered(accepted), key=lambda candidate: candidate.task.id)
 
     write_parquet(stage.output / "tasks.parquet", (to_row(c.task) for c in accepted), task_schema())
@@ -186,6 +183,27 @@ def _drawn(
 def _length(candidate: Candidate) -> int:
     """Steps that point at something or type: the length of the way."""
     return max(1, sum(step.do != "Type" for step in candidate.plan))
+
+
+# --- proving ---------------------------------------------------------------------------------------------------------
+
+
+def _proven(stage: Stage[Parameters], families: Sequence[list[Candidate]], size: tuple[int, int]) -> list[Verdict]:
+    """The gate's verdicts in the order of the candidates. Those of a killed run are taken from its work folder."""
+    files = [stage.work / f"family-{number:05d}.json" for number in range(len(families))]
+    missing = [number for number, file in enumerate(files) if not file.exists()]
+    results = spread([families[number] for number in missing], prove_family, size, stage.parameters.processes)
+    for index, verdicts in stage.progress(results, "families", total=len(missing)):
+        found = [{"instruction": v.candidate.task.instruction, "reason": v.reason} for v in verdicts]
+        partial = files[missing[index]].with_suffix(".partial")
+        partial.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+        partial.rename(files[missing[index]])
+    proven = []
+    for family, file in zip(families, files, strict=True):
+        for candidate, found in zip(family, json.loads(file.read_text(encoding="utf-8")), strict=True):
+            task = replace(candidate.task, instruction=found["instruction"])
+            proven.append(Verdict(replace(candidate, task=task), found["reason"]))
+    return proven
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
