@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from itertools import count
 
@@ -52,7 +53,8 @@ def run(stage: Stage[Parameters]) -> None:
     with sheet_page(agent.screen, parameters.tiles, PUZZLE_CSS, parameters.font_size) as page:
         for split in SPLITS:
             make = partial(_sample, split, agent)
-            tables.write(split, page.draw_all(_puzzles(stage, agent, split), _look, make))
+            with closing(page.draw_all(_puzzles(stage, agent, split), _look, make)) as rows:
+                tables.write(split, rows)
     tables.report()
 
 

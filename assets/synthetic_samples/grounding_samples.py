@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from itertools import count
 
@@ -66,7 +67,8 @@ def run(stage: Stage[Parameters]) -> None:
     with sheet_page(agent.screen, parameters.tiles, SCENE_CSS, parameters.font_size) as page:
         for split in SPLITS:
             make = partial(_sample, split, parameters, agent)
-            tables.write(split, page.draw_all(_scenes(stage, agent, split), _look, make))
+            with closing(page.draw_all(_scenes(stage, agent, split), _look, make)) as rows:
+                tables.write(split, rows)
     tables.report()
 
 

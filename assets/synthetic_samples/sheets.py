@@ -7,7 +7,7 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,11 +76,11 @@ class SheetPage:
 
     def draw_all(
         self, drawings: Iterable[T], look: Callable[[T], tuple[str, str]], make: Callable[[T, Drawn], R]
-    ) -> Iterator[R]:
+    ) -> Generator[R, None, None]:
         """What `make` makes of each drawing of a stream of any length, in order; a full sheet is drawn at a time.
 
         `look` gives a drawing's style and HTML. `make` runs in a thread of its own while the browser draws the next
-        sheet.
+        sheet. Close the generator if you stop early: the thread ends with it.
         """
         stream = iter(drawings)
         with ThreadPoolExecutor(1) as thread:
