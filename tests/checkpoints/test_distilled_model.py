@@ -45,18 +45,25 @@ def curve(project: Path, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "start", "top_k", "changed", "least"),
+    ("estimator", "start", "top_k", "questions", "changed", "least"),
     [
-        ("forward_kl", "midtrained", None, {"steps": 30}, 0.75),
-        ("reverse_kl", "average", 5, {"steps": 30}, 0.75),
-        ("sampled_token", "midtrained", None, {"steps": 40, "learning_rate": 0.005}, 0.55),  # far noisier
+        ("forward_kl", "midtrained", None, 20, {"steps": 30}, 0.75),
+        ("reverse_kl", "average", 5, 20, {"steps": 30}, 0.75),
+        ("sampled_token", "midtrained", None, 40, {"steps": 40, "learning_rate": 0.005}, 0.55),  # far noisier
     ],
 )
 def test_one_model_learns_all_domains(
-    project_with_teachers: Path, estimator: str, start: str, top_k: int | None, changed: dict[str, Any], least: float
+    project_with_teachers: Path,
+    estimator: str,
+    start: str,
+    top_k: int | None,
+    questions: int,
+    changed: dict[str, Any],
+    least: float,
 ) -> None:
     optimisation = {**OPTIMISATION, "evaluate_every": 10, **changed}
-    distil(project_with_teachers, estimator=estimator, start=start, top_k=top_k, optimisation=optimisation)
+    settings = {"estimator": estimator, "start": start, "top_k": top_k, "questions": questions}
+    distil(project_with_teachers, **settings, optimisation=optimisation)
     figures = metrics(project_with_teachers)
     teachers = sum(figures[f"teacher_{domain}"] for domain in DOMAINS) / 5
     students = sum(figures[f"student_{domain}"] for domain in DOMAINS) / 5
