@@ -92,12 +92,13 @@ def prefix_ids(processor: Processor, images: int, tokens: int) -> list[int]:
 
 def ragged(processor: Processor, prefixes: int, count: int, seed: int) -> list[tuple[int, list[int], list[int]]]:
     rng = random.Random(seed)
-    low, high = 20, len(processor.tokenizer) - 1
+    special = set(processor.tokenizer.all_special_ids)
+    plain = [index for index in range(len(processor.tokenizer)) if index not in special]
     return [
         (
             rng.randrange(prefixes),
-            [rng.randint(low, high) for _ in range(rng.randint(1, 6))],
-            [rng.randint(low, high) for _ in range(rng.randint(1, 9))],
+            rng.choices(plain, k=rng.randint(1, 6)),
+            rng.choices(plain, k=rng.randint(1, 9)),
         )
         for _ in range(count)
     ]
