@@ -96,6 +96,8 @@ class MistakenOracle(OraclePolicy):
     def _detour(self) -> list[PlannedStep]:
         """Steps that lead astray and back, for the screen as it is now."""
         detours: list[list[PlannedStep]] = []
+        if self._plan and self._plan[0].do == "Type":
+            return []  # a click elsewhere would take the focus away
         for element in self._session.elements():
             if not element.visible or element.id in self._targets_of_plan:
                 continue
