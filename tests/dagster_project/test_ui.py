@@ -33,7 +33,7 @@ def ui(root: Path) -> Iterator[tuple[str, str]]:
         process.wait(60)
 
 
-def materialise_by_clicking(root: Path, asset: str, others: list[str]) -> None:
+def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], groups: list[str]) -> None:
     from playwright.sync_api import expect, sync_playwright
 
     from assets.environments.chromium import find_chromium
@@ -45,7 +45,15 @@ def materialise_by_clicking(root: Path, asset: str, others: list[str]) -> None:
         page.set_default_timeout(PATIENCE)
 
         page.goto(f"{dagster}/asset-groups")
-        for name in [asset, *others]:
+        tops = []
+        for name in groups:
+            group = page.get_by_text(name, exact=True).first
+            expect(group).to_be_visible(timeout=PATIENCE)
+            tops.append((group.bounding_box() or {"y": 0.0})["y"])
+        assert tops == sorted(tops), "the sidebar shows the groups in lineage order"
+
+        page.goto(f"{dagster}/assets/{asset}?view=lineage")
+        for name in [asset, *neighbours]:
             expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=PATIENCE)
 
         page.goto(f"{dagster}/assets/{asset}?view=events")
@@ -67,11 +75,12 @@ def materialise_by_clicking(root: Path, asset: str, others: list[str]) -> None:
 
 @pytest.mark.timeout(1800)
 def test_a_team_can_work_in_the_pages(toy_project: Path) -> None:
-    materialise_by_clicking(toy_project, "first", ["second", "split", "joined"])
+    materialise_by_clicking(toy_project, "first", ["second"], ["1_numbers", "2_models", "3_reports"])
 
 
 @pytest.mark.pipeline
 @pytest.mark.timeout(1800)
 def test_a_team_can_work_in_the_pages_of_the_pipeline(smoke_project: Path) -> None:
-    others = ["environments", "generated_tasks", "rl_checkpoint", "distilled_model", "release"]
-    materialise_by_clicking(smoke_project, "capability_catalog", others)
+    groups = ["1_environments", "2_generated_tasks", "3_verified_trajectories", "4_synthetic_samples", "5_checkpoints"]
+    groups += ["6_benchmark_scores", "7_safety_report", "8_release"]
+    materialise_by_clicking(smoke_project, "capability_catalog", ["environments", "generated_tasks"], groups)
