@@ -2,8 +2,8 @@
 
 All that is asked about a screenshot runs in one fan: the screenshot is encoded once. The loss is that of the answer
 tokens alone, from the logits, divided by the number of answer tokens of the whole step. Where the DOM of a screen is
-known, the what-and-where objective goes on beside it, and one part more: at its last token, a question for one thing
-tells where that thing's centre lies, through the heads that read it off the visual tokens. Pointing takes two steps of
+known, the what-and-where objective goes on beside it, and one part more: at its last token, a question tells where the
+centre of the last thing that it names lies, through the heads that read it off the visual tokens. Pointing takes two steps of
 attention, from the question's word to the screen and from the answer's digits to the word; this teaches the first
 alone, and with it the second follows (docs/tiny_profile.md).
 """
@@ -183,15 +183,15 @@ class _Lesson:
         return begins.to(device)
 
     def _centres(self, alike: Sequence[tuple[Screen, list[Sample]]]) -> torch.Tensor:
-        """`[suffixes, 2]`: the centre, as shares of width and height, where a question is for one thing on a known
-        screen; -1 elsewhere."""
+        """`[suffixes, 2]`: the centre, as shares of width and height, of the last thing that a question about a known
+        screen names; -1 where it names none that is there."""
         import torch
 
         centres = []
         for screen, samples in alike:
             for sample in samples:
-                if self._sees(screen) and len(sample.boxes) == 1:
-                    left, top, right, bottom = sample.boxes[0]
+                if self._sees(screen) and sample.boxes:
+                    left, top, right, bottom = sample.boxes[-1]
                     centres.append([(left + right) / 2 / sample.width, (top + bottom) / 2 / sample.height])
                 else:
                     centres.append([-1.0, -1.0])
