@@ -2,10 +2,10 @@
 
 All that is asked about a screenshot runs in one fan: the screenshot is encoded once. The loss is that of the answer
 tokens alone, from the logits, divided by the number of answer tokens of the whole step. Where the DOM of a screen is
-known, the what-and-where objective goes on beside it, and one part more: at its last token, a question tells where the
-centre of the last thing that it names lies, through the heads that read it off the visual tokens. Pointing takes two steps of
-attention, from the question's word to the screen and from the answer's digits to the word; this teaches the first
-alone, and with it the second follows (docs/tiny_profile.md).
+known, the what-and-where objective goes on beside it, and one part more: at its last token, a question tells where
+the centre of the last thing that it names lies, through the heads that read it off the visual tokens. Pointing takes
+two steps of attention, from the question's word to the screen and from the answer's digits to the word; this teaches
+the first alone, and with it the second follows (docs/tiny_profile.md).
 """
 
 from __future__ import annotations
