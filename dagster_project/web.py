@@ -35,7 +35,9 @@ def serve(root: Path, dagster_port: int, mlflow_port: int) -> None:
     tracking.prepare(root)
     logs = root / ".hesper" / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "HESPER_ROOT": str(root), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # MLflow's job runner is seven more processes, for features that nothing here uses.
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {**os.environ, "HESPER_ROOT": str(root), **quiet}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     places: dict[str, str] = {}
 
