@@ -187,7 +187,7 @@ def _resolve(folder: Path, arguments: Mapping[str, Any]) -> dict[str, Any]:
     values = resolved.get("value_set")
     if isinstance(values, Mapping):
         column = read_flat(folder, values["table"])[values["column"]]
-        resolved["value_set"] = sorted(set(column.dropna().tolist()))
+        resolved["value_set"] = sorted({value for value in column if value is not None})
     return resolved
 
 
