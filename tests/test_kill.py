@@ -1,4 +1,4 @@
-"""kill -9 of the smoke profile at ten random moments: no broken output is committed, and the hashes come out the same."""
+"""kill -9 of the smoke profile at ten random moments: nothing broken is committed, and the same hashes come out."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_a_loss_that_is_no_number_stops_the_stage_with_a_message(base: Path, tmp
     save_file(tensors, weights, {"format": "pt"})
     done = run(root, "midtrained_checkpoint")
     assert done.returncode == 8
-    assert "loss is not a number at step 0" in done.stderr.replace(", gradient_norm", "")
+    assert re.search(r"loss[a-z_, ]* is not a number at step 0", done.stderr)
     assert "Traceback" not in done.stderr
 
 
