@@ -227,8 +227,10 @@ def _root() -> Path:
 
 
 def _project(root: Path) -> Project:
+    from assets.stage import load_yaml
     from dagster_project.materialise import Project
 
+    load_yaml(root / "params.yaml")  # says where broken YAML is broken, which DVC does not
     return Project.open(root)
 
 
