@@ -119,13 +119,14 @@ def _commonest(area: Picture, count: int) -> list[NDArray[np.int16]]:
 
 
 def _ink(area: Picture, ground: NDArray[np.int16]) -> NDArray[np.bool_]:
-    """Where something is drawn on the ground, without the corners and edges of the patch itself."""
-    ink: NDArray[np.bool_] = np.abs(area.astype(np.int16) - ground).sum(axis=2) > CONTRAST
-    columns = ink.mean(axis=0) > 0.9
-    rows = ink.mean(axis=1) > 0.9
-    ink[:, columns] = False
-    ink[rows] = False
-    ink[:3, :4] = ink[:3, -4:] = ink[-3:, :4] = ink[-3:, -4:] = False
+    """Where something is drawn on the ground. What touches the edge of the area is no text of it: round corners,
+    frames, rules, the neighbouring line."""
+    import cv2
+
+    drawn = (np.abs(area.astype(np.int16) - ground).sum(axis=2) > CONTRAST).astype(np.uint8)
+    _, labels = cv2.connectedComponents(drawn, connectivity=8)
+    edges = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
+    ink: NDArray[np.bool_] = (labels > 0) & ~np.isin(labels, np.unique(edges))
     return ink
 
 
