@@ -206,7 +206,10 @@ def connect(root: Path) -> Any:
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    given = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)  # the registry reads logged models through the process-wide address
+    if given is None:
+        os.environ.pop("MLFLOW_TRACKING_URI", None)  # which MLflow writes there too, for every project of this process
     try:
         client = mlflow.MlflowClient(uri)
         _experiment(client, root)

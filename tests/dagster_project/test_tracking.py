@@ -51,6 +51,7 @@ def test_a_run_holds_parameters_curves_pictures_and_datasets(root: Path) -> None
     assert run.data.metrics == {"loss": 0.5, "accuracy": 0.5, "work_seconds": 1.0}
     assert [point.value for point in client.get_metric_history(made.run_id, "loss")] == [1.0, 0.5]
     assert {item.path for item in client.list_artifacts(made.run_id)} == {"pictures", "tables"}
+    assert (root / ".hesper" / "mlflow" / "artifacts" / made.run_id / "artifacts" / "pictures" / "sheet.png").is_file()
     for key, value in {"asset": "one", "partition": "", "dagster_run_id": "d1", "dvc_hash": name("1")}.items():
         assert run.data.tags[key] == value
     assert {"git_commit", "process"} <= set(run.data.tags)
