@@ -373,7 +373,7 @@ def write_parquet(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Sche
             if len(group) == row_group:
                 writer.write_table(pa.Table.from_pylist(group, schema=schema))
                 group = []
-        if group or count == 0:
+        if group:
             writer.write_table(pa.Table.from_pylist(group, schema=schema))
     return count
 
