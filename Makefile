@@ -5,12 +5,15 @@ PROFILE ?=
 ONLY ?=
 export HESPER_VENV := $(VENV)
 
-.PHONY: run test ui bench lint clean install
+.PHONY: run test test-all ui bench lint clean install
 
 run: install  ## environments to release; PROFILE=smoke for the small one
 	@$(BIN)/hesper run $(if $(PROFILE),--profile $(PROFILE))
 
-test: install  ## everything the project promises, in real browsers, servers and X11 programs
+test: install  ## what the project promises, in real browsers, servers and X11 programs
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: install  ## and the tests that take long: ten kills of the smoke profile, its pages in a browser
 	@$(BIN)/python -m pytest
 
 ui: install  ## the Dagster and MLflow pages, on loopback

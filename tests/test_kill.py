@@ -11,6 +11,7 @@ from tests.toy import make_smoke, recorded_hashes, run_with_kills
 
 
 @pytest.mark.pipeline
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_killed_pipeline_ends_in_the_same_hashes(smoke_project: Path, tmp_path: Path) -> None:
     root = make_smoke(tmp_path / "project")
