@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,19 +58,29 @@ def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], group
             expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=PATIENCE)
 
         page.goto(f"{dagster}/assets/{asset}?view=events")
-        page.get_by_role("button", name=re.compile(r"^Materialize")).first.click()
-        page.get_by_role("link", name=re.compile("View")).or_(page.get_by_role("button", name="View")).first.click()
+        latest = page.get_by_text("Materialized in run").first.get_by_role("link")
+        before = latest.inner_text()
+        page.get_by_role("button", name=re.compile(r"Materialize\b")).first.click()
+        deadline = time.monotonic() + PATIENCE / 1000
+        while latest.inner_text() == before and time.monotonic() < deadline:
+            page.wait_for_timeout(3000)
+            page.reload()  # the page goes on showing the event that it showed
+        assert latest.inner_text() != before
+        latest.click()
         page.wait_for_url(re.compile("/runs/"))
         expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=PATIENCE)
 
         page.goto(f"{dagster}/assets/{asset}?view=events")
         link = page.locator(f"a[href^='{mlflow}']").first
         expect(link).to_be_visible(timeout=PATIENCE)
-        run = (link.get_attribute("href") or "").rsplit("/", 1)[-1]
-        page.goto(link.get_attribute("href") or "")
-        expect(page.get_by_text(asset, exact=True).first).to_be_visible(timeout=PATIENCE)
+        address = link.get_attribute("href") or ""
+        run = address.rsplit("/", 1)[-1]
         assert re.fullmatch("[0-9a-f]{32}", run)
-        expect(page.get_by_text(run).first).to_be_visible(timeout=PATIENCE)
+        with page.context.expect_page() as opened:
+            link.click()
+        tracked = opened.value
+        expect(tracked.get_by_text(run).first).to_be_visible(timeout=PATIENCE)
+        expect(tracked.get_by_text(asset, exact=True).first).to_be_visible(timeout=PATIENCE)
         browser.close()
 
 
