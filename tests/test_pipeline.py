@@ -20,7 +20,7 @@ from dagster_project.history import read_ancestry, resolve
 from dagster_project.materialise import Project
 from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
