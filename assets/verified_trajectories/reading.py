@@ -213,7 +213,6 @@ class OcrReader:
 
     Args:
         threads: of ONNX Runtime.
-        batch: cut-outs read at once.
 
     Raises:
         MissingProgramError: the package `rapidocr` is not installed or has no recogniser.
@@ -221,42 +220,32 @@ class OcrReader:
 
     name = "ocr"
 
-    def __init__(self, threads: int = 1, batch: int = 16) -> None:
+    def __init__(self, threads: int = 1) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        self._batch = batch
         self._session = onnxruntime.InferenceSession(_recogniser(), options, providers=["CPUExecutionProvider"])
         characters = self._session.get_modelmeta().custom_metadata_map["character"].split("\n")
         # Class 0 is CTC's blank; the last class is the space, which the list leaves out.
         self._characters = ["", *(character for character in characters if character), " "]
 
     def read(self, texts: Sequence[Picture]) -> list[Reading]:
-        """Read each cut-out as one line; those of about one width go through the network together."""
-        order = sorted(range(len(texts)), key=lambda index: texts[index].shape[1] / texts[index].shape[0])
-        readings: dict[int, Reading] = {}
-        for start in range(0, len(order), self._batch):
-            part = order[start : start + self._batch]
-            readings.update(zip(part, self._read_batch([texts[index] for index in part]), strict=True))
-        return [readings[index] for index in range(len(texts))]
+        """Read each cut-out as one line, alone: in a batch, the company it keeps would change its last digits."""
+        return [self._read(text) for text in texts]
 
-    def _read_batch(self, texts: Sequence[Picture]) -> list[Reading]:
-        """Lines scaled to 48 pixels of height, as the network was trained on, padded to the widest."""
+    def _read(self, text: Picture) -> Reading:
+        """The line scaled to the height that the network was trained on, padded to one of a few widths."""
         import cv2
 
-        lines = []
-        for text in texts:
-            width = max(round(text.shape[1] * OCR_HEIGHT / text.shape[0]), 16)
-            lines.append(cv2.resize(text, (width, OCR_HEIGHT), interpolation=cv2.INTER_CUBIC))
-        widest = max(max(line.shape[1] for line in lines), 96)
-        pixels = np.zeros((len(lines), 3, OCR_HEIGHT, widest), np.float32)
-        for index, line in enumerate(lines):
-            pixels[index, :, :, : line.shape[1]] = line[:, :, ::-1].transpose(2, 0, 1).astype(np.float32) / 127.5 - 1
+        width = max(round(text.shape[1] * OCR_HEIGHT / text.shape[0]), 16)
+        line = cv2.resize(text, (width, OCR_HEIGHT), interpolation=cv2.INTER_CUBIC)
+        pixels = np.zeros((1, 3, OCR_HEIGHT, -(-width // OCR_WIDTH) * OCR_WIDTH), np.float32)
+        pixels[0, :, :, :width] = line[:, :, ::-1].transpose(2, 0, 1).astype(np.float32) / 127.5 - 1
         (probabilities,) = self._session.run(None, {self._session.get_inputs()[0].name: pixels})
-        return [self._decoded(np.asarray(row)) for row in probabilities]
+        return self._decoded(np.asarray(probabilities)[0])
 
     def _decoded(self, probabilities: NDArray[np.float32]) -> Reading:
         """CTC, greedy: repeats merged, blanks dropped; the confidence is the characters' mean. `[time, class]`."""
@@ -268,6 +257,8 @@ class OcrReader:
 
 
 OCR_HEIGHT = 48
+OCR_WIDTH = 96
+"""Pixels; the widths are its multiples."""
 
 
 def _recogniser() -> str:

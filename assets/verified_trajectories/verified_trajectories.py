@@ -290,9 +290,10 @@ def _report(stage: Stage[Parameters], panel: Panel, read: Mapping[str, int]) -> 
         completed=sum(row["verdict"] == "completed" for row in rows),
         steps=len(steps),
         **{f"{verdict}_steps": count for verdict, count in sorted(Counter(steps).items())},
-        reading_hit_rate=sum(v for k, v in read.items() if k.endswith("hits"))
-        / max(1, sum(v for k, v in read.items() if k.endswith("asked"))),
     )
+    # How much was remembered depends on which process judged what, so it is said, not stored.
+    asked, hits = (sum(count for name, count in read.items() if name.endswith(what)) for what in ("asked", "hits"))
+    stage.log(f"{asked} texts looked at, {hits / max(asked, 1):.0%} of them read before")
     stage.picture("verified", _sample_strips(stage, rows))
 
 
