@@ -149,7 +149,8 @@ def hesper(root: Path, *arguments: str, check: bool = True, **environment: str) 
         timeout=1800,
     )
     if check and done.returncode != 0:
-        raise AssertionError(f"hesper {arguments} gave {done.returncode}\n{done.stdout}\n{done.stderr}")
+        said = "\n".join(done.stderr.replace("\r", "\n").splitlines()[-20:])  # without all the progress
+        raise AssertionError(f"hesper {arguments} gave {done.returncode}\n{done.stdout}\n{said}")
     return done
 
 
@@ -186,7 +187,7 @@ def run_with_kills(root: Path, kills: int, seconds: float, seed: int, **environm
         process.wait()
         if not (root / ".hesper" / "locks" / "dvc.lock.before").exists():  # else killed in a write: undone at the start
             check_cache(root)
-    hesper(root, "run", **environment)
+    hesper(root, "run", check=True, **environment)
     check_cache(root)
 
 
