@@ -54,7 +54,7 @@ class Versions:
         self.root = root
         self._wait = wait_seconds
         self._lock = FileLock(lock_file(root))
-        self._paths: tuple[Stamp, dict[str, str]] = (None, {})
+        self._resolved: tuple[Any, list[PipelineStage]] = (None, [])
         self._recorded: tuple[Stamp, dict[str, Any]] = (None, {})
 
     # --- questions ----------------------------------------------------------------------------------------------------
@@ -64,12 +64,11 @@ class Versions:
         return [stage.name for stage in self.stages()]
 
     def stages(self) -> list[PipelineStage]:
-        """DVC's own resolved stages of the dvc.yaml at the root."""
-        try:
-            found = self._repo.index.stages
-        except Exception as error:
-            raise _translate(error) from error
-        return [stage for stage in found if getattr(stage, "name", None) and Path(stage.path) == self.root / "dvc.yaml"]
+        """DVC's own resolved stages of the dvc.yaml at the root: what they read and make, not what state they are in."""
+        stamps = tuple(_stamp(self.root / name) for name in ("dvc.yaml", "params.yaml"))
+        if self._resolved[0] != stamps:
+            self._resolved = stamps, self._stages()
+        return self._resolved[1]
 
     def unchanged(self, address: str) -> bool:
         """Whether the stage's command, sources, inputs, parameters and output are the ones dvc.lock records."""
@@ -207,19 +206,25 @@ class Versions:
         except Exception as error:
             raise _translate(error) from error
 
+    def _stages(self) -> list[PipelineStage]:
+        """The stages as DVC has them now, with the ids of dvc.lock."""
+        try:
+            found = self._repo.index.stages
+        except Exception as error:
+            raise _translate(error) from error
+        return [stage for stage in found if getattr(stage, "name", None) and Path(stage.path) == self.root / "dvc.yaml"]
+
     def _stage(self, address: str) -> PipelineStage:
-        for stage in self.stages():
+        for stage in self._stages():
             if stage.name == address:
                 return stage
         raise ParameterError(f"dvc.yaml has no stage '{address}'; known: {', '.join(self.addresses())}")
 
     def _output_path(self, address: str) -> str:
-        stamp = _stamp(self.root / "dvc.yaml")
-        if self._paths[0] != stamp:
-            self._paths = stamp, {stage.name: str(stage.outs[0].def_path) for stage in self.stages() if stage.outs}
-        if address not in self._paths[1]:
-            raise ParameterError(f"dvc.yaml has no stage '{address}' with an output")
-        return self._paths[1][address]
+        for stage in self.stages():
+            if stage.name == address and stage.outs:
+                return str(stage.outs[0].def_path)
+        raise ParameterError(f"dvc.yaml has no stage '{address}' with an output")
 
     def _locked(self, address: str) -> dict[str, Any]:
         from assets.stage import load_yaml
