@@ -64,7 +64,7 @@ class Versions:
         return [stage.name for stage in self.stages()]
 
     def stages(self) -> list[PipelineStage]:
-        """DVC's own resolved stages of the dvc.yaml at the root: what they read and make, not what state they are in."""
+        """DVC's resolved stages of the dvc.yaml at the root: what they read and make, not what state they are in."""
         stamps = tuple(_stamp(self.root / name) for name in ("dvc.yaml", "params.yaml"))
         if self._resolved[0] != stamps:
             self._resolved = stamps, self._stages()
