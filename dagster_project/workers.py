@@ -1,8 +1,13 @@
-"""Where a stage runs: a subprocess, a Ray job or a Kubernetes job; the same command, always over Dagster Pipes."""
+"""Where a stage runs: a subprocess, a Ray job or a Kubernetes pod; the same command, always over Dagster Pipes.
+
+Ray and Kubernetes workers see the project folder at the same path, through storage that the machines share: a stage
+reads its inputs there and writes its output there, and the launcher commits it.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +19,7 @@ from typing import Any, Literal
 import dagster as dg
 from pydantic import Field
 
-from assets.errors import InfrastructureError, ParameterError
+from assets.errors import HesperError, InfrastructureError, ParameterError
 from assets.stage import StageParameters
 
 
@@ -24,7 +29,8 @@ class Worker(StageParameters):
     kind: Literal["local", "ray", "kubernetes"] = "local"
     address: str = Field("", description="Ray: the job server, for example http://127.0.0.1:8265")
     namespace: str = Field("default", description="Kubernetes: where the job is made")
-    image: str = Field("", description="Kubernetes: an image with this project installed and its DVC remote configured")
+    image: str = Field("", description="Kubernetes: an image with this project's Python packages")
+    volume_claim: str = Field("", description="Kubernetes: the persistent volume claim that holds the project folder")
     threads: int = Field(0, ge=0, description="local: OMP_NUM_THREADS of a stage; 0 leaves it as it is")
 
 
@@ -55,16 +61,12 @@ def run_stage(
     """
     name, _, partition = address.partition("@")
     command = ["-m", "assets", name, *(["--partition", partition] if partition else [])]
-    environment = {
-        "HESPER_LAUNCHED": "1",
-        "DAGSTER_RUN_ID": context.run.run_id,
-        "PYTHONUNBUFFERED": "1",
-    }
+    environment = {"DAGSTER_RUN_ID": context.run.run_id, "PYTHONUNBUFFERED": "1"}
     if worker.kind == "local":
         return _local(context, worker, root, address, [sys.executable, *command], environment, on_points)
     if worker.kind == "ray":
-        return _ray(context, worker, root, address, ["python", *command], environment, meta, on_points)
-    return _kubernetes(context, worker, address, ["python", *command], environment, meta, on_points)
+        return _ray(context, worker, root, address, [sys.executable, *command], environment, meta, on_points)
+    return _kubernetes(context, worker, root, address, ["python", *command], environment, meta, on_points)
 
 
 def _local(
@@ -81,7 +83,7 @@ def _local(
     client = dg.PipesSubprocessClient(cwd=str(root), message_reader=reader)
     threads = {"OMP_NUM_THREADS": str(worker.threads)} if worker.threads else {}
     # A stage that has no launcher any more must not go on: it watches for this process.
-    environment = {**environment, **threads, "HESPER_LAUNCHER": str(os.getpid())}
+    environment = {**environment, **threads, "HESPER_LAUNCHED": "1", "HESPER_LAUNCHER": str(os.getpid())}
     with _one_message(address, ear):
         client.run(context=context, command=list(command), env=environment)
     return ear.report()
@@ -98,37 +100,33 @@ def _ray(
     on_points: Callable[[Sequence[Any]], None],
 ) -> Report:
     try:
-        from dagster_ray import PipesRayJobClient
-        from dagster_ray.core.pipes import PipesRayJobMessageReader
-        from ray.job_submission import JobSubmissionClient
+        from dagster_ray import PipesRayJobClient, PipesRayJobMessageReader
     except ImportError:
         raise ParameterError("params.yaml: worker.kind is 'ray', which needs: pip install 'hesper[ray]'") from None
     if not worker.address:
         raise ParameterError("params.yaml: worker.kind is 'ray', so worker.address must name the Ray job server")
-    import shlex
-
     reader = PipesRayJobMessageReader()
     ear = Ear(reader, on_points)
-    try:
-        client = PipesRayJobClient(client=JobSubmissionClient(worker.address), message_reader=reader)
-    except ConnectionError as error:
-        raise InfrastructureError(f"no Ray job server at {worker.address}: {error}") from error
-    launched = {key: value for key, value in environment.items() if key != "HESPER_LAUNCHED"}
+    client = PipesRayJobClient(address=worker.address, message_reader=reader)
     with _one_message(address, ear):
-        client.run(
-            context=context,
-            submit_job_params={
-                "entrypoint": shlex.join(command),
-                "runtime_env": {"working_dir": str(root), "env_vars": launched},
-                "entrypoint_num_gpus": float(meta.get("gpus", 0)),
-            },
-        )
+        try:
+            client.run(
+                context=context,
+                submit_job_params={
+                    "entrypoint": f"cd {shlex.quote(str(root))} && {shlex.join(command)}",
+                    "runtime_env": {"env_vars": dict(environment)},
+                    "entrypoint_num_gpus": float(meta.get("gpus", 0)),
+                },
+            )
+        except ConnectionError as error:
+            raise InfrastructureError(f"no Ray job server at {worker.address}: {error}") from error
     return ear.report()
 
 
 def _kubernetes(
     context: dg.AssetExecutionContext,
     worker: Worker,
+    root: Path,
     address: str,
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -142,20 +140,28 @@ def _kubernetes(
         raise ParameterError(
             "params.yaml: worker.kind is 'kubernetes', which needs: pip install 'hesper[kubernetes]'"
         ) from None
-    if not worker.image:
-        raise ParameterError("params.yaml: worker.kind is 'kubernetes', so worker.image must name an image")
+    for name in ("image", "volume_claim"):
+        if not getattr(worker, name):
+            raise ParameterError(f"params.yaml: worker.kind is 'kubernetes', so worker.{name} must be set")
     reader = PipesK8sPodLogsMessageReader()
     ear = Ear(reader, on_points)
-    launched = {key: value for key, value in environment.items() if key != "HESPER_LAUNCHED"}
-    limits = {"nvidia.com/gpu": str(meta["gpus"])} if meta.get("gpus") else {}
+    container: dict[str, Any] = {
+        "workingDir": str(root),
+        "volumeMounts": [{"name": "project", "mountPath": str(root)}],
+    }
+    if meta.get("gpus"):
+        container["resources"] = {"limits": {"nvidia.com/gpu": str(meta["gpus"])}}
     with _one_message(address, ear):
         PipesK8sClient(message_reader=reader).run(
             context=context,
             image=worker.image,
             command=list(command),
             namespace=worker.namespace,
-            env=launched,
-            base_pod_spec={"containers": [{"resources": {"limits": limits}}]} if limits else None,
+            env=dict(environment),
+            base_pod_spec={
+                "containers": [container],
+                "volumes": [{"name": "project", "persistentVolumeClaim": {"claimName": worker.volume_claim}}],
+            },
         )
     return ear.report()
 
@@ -205,11 +211,13 @@ class Ear:
 @contextmanager
 def _one_message(address: str, ear: Ear) -> Iterator[None]:
     """Turn a failed process into the one message it gave, or the little that is known."""
-    from dagster._core.errors import DagsterPipesExecutionError  # dagster does not export it
+    from dagster._core.errors import DagsterExecutionInterruptedError, DagsterPipesExecutionError  # not exported
 
     try:
         yield
-    except DagsterPipesExecutionError as error:
+    except (dg.Failure, HesperError, DagsterExecutionInterruptedError):
+        raise
+    except Exception as error:
         if ear.failure is not None:
             message, code = ear.failure
             raise dg.Failure(
@@ -217,6 +225,8 @@ def _one_message(address: str, ear: Ear) -> Iterator[None]:
                 metadata={"exit_code": code, "stage": address},
                 allow_retries=code == InfrastructureError.exit_code,
             ) from None
+        if not isinstance(error, DagsterPipesExecutionError):
+            raise
         code = _exit_code(str(error))
         text = f"{address} ended with exit code {code}; its own output says why"
         if code < 0:
