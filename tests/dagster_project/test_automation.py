@@ -11,7 +11,14 @@ import pytest
 
 from assets.environments.trajectory import episodes_schema, steps_schema
 from assets.stage import directory_id, write_parquet
-from dagster_project.automation import Automation, batches, build_automation, take_feedback, take_inbox
+from dagster_project.automation import (
+    Automation,
+    batches,
+    build_automation,
+    on_new_bytes,
+    take_feedback,
+    take_inbox,
+)
 from dagster_project.materialise import Project
 from tests.toy import HERE
 
@@ -168,3 +175,52 @@ def test_feedback_is_copied_once_a_version(project: Project) -> None:
     assert name == directory_id(folder).removesuffix(".dir") + ".json"
     assert (project.root / "data" / "feedback" / name).read_text() == (folder / "feedback.json").read_text()
     assert take_feedback(project) is None
+
+
+def test_retraining_takes_feedback_and_brings_the_lineage_up_to_date(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dagster_project import automation, launch
+
+    asked: list[list[str]] = []
+    outcomes = [launch.Outcome("environments", "cached", 0.1)]
+
+    def materialise_lineage(defs, opened, instance, names, report, tags):  # type: ignore[no-untyped-def]
+        asked.append(list(names))
+        assert "hesper/started_by" in tags
+        return outcomes
+
+    monkeypatch.setattr(automation.launch, "materialise_lineage", materialise_lineage)
+    monkeypatch.setattr(automation, "take_feedback", lambda opened: asked.append([opened.root.name]))
+    job = next(item for item in build_automation(project).jobs or () if item.name == "retrain")
+    assert isinstance(job, dg.JobDefinition)
+    assert job.execute_in_process().success
+    assert asked == [["project"], [stage.name for stage in project.lineage.stages]]
+
+    outcomes.append(launch.Outcome("base_model", "failed", 0.0, message="no disk", exit_code=4))
+    result = job.execute_in_process(raise_on_error=False)
+    (failure,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_FAILURE]
+    assert failure.step_failure_data.user_failure_data.description == "base_model: no disk"  # type: ignore[union-attr]
+
+
+def test_automation_fires_on_new_bytes_only() -> None:
+    version = "1"
+
+    @dg.asset
+    def data() -> dg.MaterializeResult:
+        return dg.MaterializeResult(data_version=dg.DataVersion(version))
+
+    @dg.asset(deps=[data], automation_condition=on_new_bytes())
+    def model() -> None: ...
+
+    instance = dg.DagsterInstance.ephemeral()
+    definitions = dg.Definitions([data, model])
+    result = dg.evaluate_automation_conditions(definitions, instance)
+    fired = []
+    for version in ("1", "1", "2", "2"):  # noqa: B007  # read by the asset
+        dg.materialize([data], instance=instance)
+        result = dg.evaluate_automation_conditions(definitions, instance, cursor=result.cursor)
+        fired.append(result.total_requested)
+        if result.total_requested:
+            dg.materialize([data, model], selection=[model], instance=instance)
+    assert fired == [1, 0, 1, 0]
