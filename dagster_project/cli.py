@@ -183,6 +183,27 @@ def ui(
     serve(root, dagster_port, mlflow_port)
 
 
+@app.command()
+def parse(
+    text: Annotated[str | None, typer.Argument(help="a model's answer; default: lines on standard input")] = None,
+    platform: Annotated[str | None, typer.Option(help="mobile | web | desktop: what it lacks is an error")] = None,
+    size: Annotated[str | None, typer.Option(metavar="WxH", help="of the screenshot: also print pixels")] = None,
+    coordinates: Annotated[str, typer.Option(help="what numbers mean: 999 | 1000 | unit | pixel")] = "999",
+) -> None:
+    """Print what the agent's grammar understands of an answer, as JSON, or the error with a caret at its place.
+
+    Nothing is evaluated. On standard input each line is an answer; a JSON string is one that holds line breaks. The
+    exit code is 1 if one could not be understood.
+    """
+    from dagster_project.parse import check_choices, parse_answers, read_size
+
+    pixels = read_size(size)
+    known = check_choices(platform, pixels, coordinates)
+    answers = [text] if text is not None else (line.rstrip("\n") for line in sys.stdin if line.strip())
+    if parse_answers(answers, platform, pixels, known):
+        sys.exit(1)
+
+
 # --- profiles --------------------------------------------------------------------------------------------------------
 
 

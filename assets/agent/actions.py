@@ -1,14 +1,13 @@
-"""The action space: what an agent can do, how it writes it, and what of that is understood.
+"""The action space: what an agent can do, how it is written, and where on the screen it points.
 
-Text becomes actions by a hand-written recursive parser; nothing is ever evaluated. It takes every spelling whose
-meaning is unambiguous (lists for tuples, any quotes, full-width punctuation, leading zeros, prose after the action)
-and rejects the rest with an `ActionError` that names the place.
+What an agent wrote becomes actions again in `grammar.py`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -54,12 +53,33 @@ class Response:
 
 
 class ActionError(ValueError):
-    """Text that is no action, or not one of this platform. `position` is the offset of the trouble in the text."""
+    """Text that is no action, or not one of this platform, or an action that can't be carried out.
 
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(f"{message} (at character {position})")
+    Attributes:
+        message: what is wrong and what was expected instead.
+        position: offset of the trouble in the text.
+        line, column: the same place, counted from 1 (1 and 1 where no text is known).
+    """
+
+    def __init__(self, message: str, position: int = 0, text: str | None = None) -> None:
         self.message = message
         self.position = position
+        self._text = text
+        before = "" if text is None else text[:position]
+        self.line = before.count("\n") + 1
+        self.column = position - (before.rfind("\n") + 1) + 1 if text is not None else 1
+        super().__init__(message if text is None else f"{message} (line {self.line}, column {self.column})")
+
+    def caret(self, width: int = 100) -> str:
+        """The line of the trouble, cut to `width` characters around it, and below it a caret at the place."""
+        line = (
+            ("" if self._text is None else self._text).split("\n")[self.line - 1].replace("\t", " ").replace("\r", " ")
+        )
+        start = max(0, min(self.column - 1 - width // 2, len(line) - width))
+        shown, before = line[start : start + width], line[start : self.column - 1]
+        # A Chinese character takes two columns of a terminal.
+        columns = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in before)
+        return f"{shown}\n{' ' * columns}^"
 
 
 # --- the action space ------------------------------------------------------------------------------------------------
@@ -67,7 +87,7 @@ class ActionError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of an action: the name it is written with, others understood, and the `Action` field it fills."""
+    """A parameter of an action: the name it is written with, the `Action` field it fills, other names understood."""
 
     written: str
     field: str
@@ -84,10 +104,13 @@ class ActionForm:
 
 
 _EVERYWHERE = get_args(Platform)
-_POINT = Parameter("point", "point", ("box",))
-_START_END = (Parameter("start", "point"), Parameter("end", "end"))
-_CONTENT = Parameter("content", "content")
-_REMARK = Parameter("content", "content", default="")
+_POINT = Parameter("point", "point", ("box", "coordinate", "coordinates", "position"))
+_START_END = (
+    Parameter("start", "point", ("start_point", "start_box")),
+    Parameter("end", "end", ("end_point", "end_box")),
+)
+_CONTENT = Parameter("content", "content", ("text",))
+_REMARK = Parameter("content", "content", ("text",), default="")
 
 ACTIONS: dict[str, ActionForm] = {
     "Click": ActionForm(_EVERYWHERE, (_POINT,)),
@@ -103,11 +126,11 @@ ACTIONS: dict[str, ActionForm] = {
     "PressHome": ActionForm(("mobile",)),
     "PressEnter": ActionForm(("mobile",)),
     "PressRecent": ActionForm(("mobile",)),
-    "LaunchApp": ActionForm(("mobile",), (Parameter("app", "content"),)),
+    "LaunchApp": ActionForm(("mobile",), (Parameter("app", "content", ("app_name",)),)),
     "GetScreenshot": ActionForm(("mobile",)),
     "Answer": ActionForm(("mobile",), (_CONTENT,)),
-    "RightClick": ActionForm(("desktop",), (Parameter("box", "point", ("point",)),)),
-    "Hotkey": ActionForm(("desktop", "web"), (Parameter("keys", "keys"),)),
+    "RightClick": ActionForm(("desktop",), (Parameter("box", "point", ("point", *_POINT.also)),)),
+    "Hotkey": ActionForm(("desktop", "web"), (Parameter("keys", "keys", ("key",)),)),
     "Scroll": ActionForm(("web",), (_POINT, Parameter("direction", "direction"))),
     "Launch": ActionForm(("web",), (Parameter("url", "content"),)),
     "GetUrl": ActionForm(("web",)),
@@ -120,352 +143,6 @@ ACTIONS: dict[str, ActionForm] = {
 DIRECTIONS = ("up", "down", "left", "right")
 WEB_HOTKEY_KEYS = 3
 """Most keys of a Hotkey on the web."""
-
-
-# --- text -> actions -------------------------------------------------------------------------------------------------
-
-
-def parse_response(text: str, platform: str | None = None) -> Response:
-    """Understand one turn: an optional `<think>` block and one or more actions.
-
-    The opening `<think>`, the closing `</action>` or both action tags may be missing, and prose may follow the last
-    action. With `platform`, an action that the platform does not have is an error.
-
-    Raises:
-        ActionError: there is no action, or one is malformed, ambiguous or not available here.
-    """
-    think, start = _split_think(text)
-    opening = text.find("<action>", start)
-    if opening < 0:
-        return Response(think, tuple(_Parser(text, platform).actions(start)))
-    actions: list[Action] = []
-    while opening >= 0:
-        parser = _Parser(text, platform)
-        actions += parser.actions(opening + len("<action>"))
-        opening = text.find("<action>", parser.position)
-    return Response(think, tuple(actions))
-
-
-def parse_actions(text: str, platform: str | None = None) -> list[Action]:
-    """Understand text that holds only actions, one after the other.
-
-    Raises:
-        ActionError: as `parse_response`.
-    """
-    return _Parser(text, platform).actions(0)
-
-
-def _split_think(text: str) -> tuple[str, int]:
-    """The thought and the offset where the rest begins."""
-    opening, closing, action = text.find("<think>"), text.find("</think>"), text.find("<action>")
-    if action >= 0 and (opening < 0 or action < opening) and (closing < 0 or action < closing):
-        return "", action
-    begin = opening + len("<think>") if opening >= 0 else 0
-    if closing >= 0:
-        return text[begin:closing].strip(), closing + len("</think>")
-    if opening >= 0:
-        if action < 0:
-            raise ActionError("the thought is never closed and no action follows", opening)
-        return text[begin:action].strip(), action
-    return "", 0
-
-
-_HALF_WIDTH = {ord(full): half for full, half in zip("（）＝，：［］；．－＋", "()=,:[];.-+", strict=True)}
-_HALF_WIDTH.update({ord("０") + digit: str(digit) for digit in range(10)})
-_QUOTES = {
-    "'": "'",
-    '"': '"',
-    "`": "`",
-    "“": "”“",
-    "”": "”“",
-    "‘": "’‘",
-    "’": "’‘",
-    "「": "」",
-    "『": "』",
-    "＂": "＂",
-    "＇": "＇",
-}
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "/": "/", "0": "\0"}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_CALL = re.compile(r"([A-Za-z_]+)\s*\(")
-_BY_FOLDED_NAME = {name.casefold(): name for name in ACTIONS}
-_MAX_DEPTH = 3
-_MAX_DIGITS = 9
-
-
-def _canonical(name: str) -> str | None:
-    return _BY_FOLDED_NAME.get(name.replace("_", "").casefold())
-
-
-@dataclass(frozen=True)
-class _Word:
-    """A bare word, such as the `up` of `direction=up`."""
-
-    text: str
-
-
-_Value = str | int | float | _Word | list  # type: ignore[type-arg]
-
-
-class _Parser:
-    """Recursive descent over the text itself, so that every position is the writer's own."""
-
-    def __init__(self, text: str, platform: str | None) -> None:
-        if platform is not None and platform not in _EVERYWHERE:
-            raise ValueError(f"no platform '{platform}'; known: {', '.join(_EVERYWHERE)}")
-        self._text = text
-        # One character for one: positions hold. Contents are read from the original.
-        self._plain = text.translate(_HALF_WIDTH)
-        self._platform = platform
-        self.position = 0
-
-    def actions(self, start: int) -> list[Action]:
-        """All actions from `start` to `</action>`, trailing prose or the end of the text."""
-        self.position = start
-        found: list[Action] = []
-        while True:
-            end = self.position
-            self._skip(" \t\r\n\u3000;,")
-            if self.position == len(self._plain) or self._plain.startswith("</action>", self.position):
-                break
-            call = _CALL.match(self._plain, self.position)
-            if call is None or (found and _canonical(call[1]) is None):
-                if not found:
-                    raise ActionError("expected an action such as Click(point=(412, 87))", self.position)
-                self._prose(end)
-                break
-            found.append(self._action())
-        if not found:
-            raise ActionError("no action", start)
-        return found
-
-    def _prose(self, end_of_action: int) -> None:
-        """Words after the last action mean nothing, unless they touch it or hold another action."""
-        closing = self._plain.find("</action>", self.position)
-        stop = closing if closing >= 0 else len(self._plain)
-        if self.position == end_of_action and self._plain[self.position] not in ".。!！<":
-            raise ActionError("unexpected text right after the action", self.position)
-        for call in _CALL.finditer(self._plain, self.position, stop):
-            if _canonical(call[1]) is not None:
-                raise ActionError("another action after prose: which one is meant?", call.start())
-        self.position = stop
-
-    def _action(self) -> Action:
-        start = self.position
-        name_match = _NAME.match(self._plain, self.position)
-        assert name_match is not None
-        name = _canonical(name_match[0])
-        if name is None:
-            raise ActionError(f"no action '{name_match[0]}'; known: {', '.join(ACTIONS)}", start)
-        form = ACTIONS[name]
-        if self._platform is not None and self._platform not in form.platforms:
-            raise ActionError(f"{name} does not exist on {self._platform}", start)
-        self.position = name_match.end()
-        self._skip_space()
-        self._expect("(")
-        values: dict[str, tuple[_Value, int]] = {}
-        while True:
-            self._skip_space()
-            if self._plain.startswith(")", self.position):
-                self.position += 1
-                break
-            place = self.position
-            parameter = self._parameter_name(name, form, len(values))
-            if parameter in values:
-                raise ActionError(f"{name} has {parameter} twice", place)
-            self._skip_space()
-            values[parameter] = (self._value(0), place)
-            self._skip_space()
-            if not self._plain.startswith(")", self.position):
-                self._expect(",")
-        return self._build(name, form, values, start)
-
-    def _parameter_name(self, action: str, form: ActionForm, index: int) -> str:
-        """The written name of the next parameter; without `name=` the parameters count in order."""
-        match = _NAME.match(self._plain, self.position)
-        if match is not None:
-            after = match.end() + len(self._plain[match.end() :]) - len(self._plain[match.end() :].lstrip())
-            if self._plain[after : after + 1] in ("=", ":"):
-                for parameter in form.parameters:
-                    if match[0].casefold() in (parameter.written, *parameter.also):
-                        self.position = after + 1
-                        return parameter.written
-                known = ", ".join(parameter.written for parameter in form.parameters) or "none"
-                raise ActionError(f"{action} has no parameter '{match[0]}'; known: {known}", self.position)
-        if index >= len(form.parameters):
-            raise ActionError(f"{action} takes {len(form.parameters)} parameters, here is one more", self.position)
-        return form.parameters[index].written
-
-    def _value(self, depth: int) -> _Value:
-        if depth > _MAX_DEPTH:
-            raise ActionError("nested too deep", self.position)
-        rest = self._plain[self.position : self.position + 2]
-        if not rest:
-            raise ActionError("the text ends where a value should be", self.position)
-        if rest[0] in "([":
-            return self._sequence(depth)
-        if self._text[self.position] in _QUOTES or (rest[0] == "\\" and rest[1:] in ("'", '"')):
-            return self._string()
-        number = _NUMBER.match(self._plain, self.position)
-        if number is not None:
-            if len(number[0]) > _MAX_DIGITS + 12 or len(number[0].split(".")[0].lstrip("+-0")) > _MAX_DIGITS:
-                raise ActionError("a number with too many digits", self.position)
-            self.position = number.end()
-            return float(number[0]) if "." in number[0] else int(number[0])
-        word = _NAME.match(self._plain, self.position)
-        if word is not None:
-            self.position = word.end()
-            return _Word(word[0])
-        raise ActionError(f"unexpected {self._text[self.position]!r} where a value should be", self.position)
-
-    def _sequence(self, depth: int) -> _Value:
-        closing = {"(": ")", "[": "]"}[self._plain[self.position]]
-        self.position += 1
-        items: list[_Value] = []
-        while True:
-            self._skip_space()
-            if self._plain.startswith(closing, self.position):
-                self.position += 1
-                break
-            items.append(self._value(depth + 1))
-            self._skip_space()
-            if not self._plain.startswith(closing, self.position):
-                self._expect(",")
-        # ((412, 87)) is the pair in parentheses once more.
-        return items[0] if len(items) == 1 and isinstance(items[0], list) else items
-
-    def _string(self) -> str:
-        start = self.position
-        escaped = self._text[start] == "\\"
-        quote = self._text[start + 1] if escaped else self._text[start]
-        closers = quote if escaped else _QUOTES[quote]
-        self.position += 2 if escaped else 1
-        parts: list[str] = []
-        while self.position < len(self._text):
-            character = self._text[self.position]
-            if escaped and self._text.startswith("\\" + quote, self.position) and self._closes(self.position + 2):
-                self.position += 2
-                return "".join(parts)
-            if character == "\\":
-                parts.append(self._escape())
-            elif not escaped and character in closers and self._closes(self.position + 1):
-                self.position += 1
-                return "".join(parts)
-            else:
-                parts.append(character)
-                self.position += 1
-        raise ActionError("the quote is never closed", start)
-
-    def _closes(self, after: int) -> bool:
-        """Whether a quote that ends at `after` ends its string: an apostrophe inside a word does not."""
-        while after < len(self._plain) and self._plain[after].isspace():
-            after += 1
-        return self._plain[after : after + 1] in ("", ",", ")", "]")
-
-    def _escape(self) -> str:
-        """The character that a backslash sequence stands for; an unknown sequence stands for itself."""
-        sequence = self._text[self.position + 1 : self.position + 2]
-        self.position += 2
-        if sequence in _ESCAPES:
-            return _ESCAPES[sequence]
-        if sequence in ("u", "x"):
-            digits = self._text[self.position : self.position + (4 if sequence == "u" else 2)]
-            if re.fullmatch(r"[0-9a-fA-F]+", digits) and len(digits) == (4 if sequence == "u" else 2):
-                self.position += len(digits)
-                return self._surrogates(int(digits, 16))
-        if sequence in _QUOTES or sequence in "”’」』":
-            return sequence
-        return "\\" + sequence
-
-    def _surrogates(self, code: int) -> str:
-        """A \\uXXXX character; two halves of a surrogate pair make one."""
-        if 0xD800 <= code < 0xDC00:
-            low = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})").match(self._text, self.position)
-            if low is not None:
-                self.position = low.end()
-                return chr(0x10000 + ((code - 0xD800) << 10) + (int(low[1], 16) - 0xDC00))
-        if 0xD800 <= code < 0xE000:
-            raise ActionError("half a surrogate pair", self.position)
-        return chr(code)
-
-    def _build(self, name: str, form: ActionForm, values: Mapping[str, tuple[_Value, int]], start: int) -> Action:
-        fields: dict[str, Any] = {}
-        for parameter in form.parameters:
-            if parameter.written not in values:
-                if parameter.default is None:
-                    raise ActionError(f"{name} needs {parameter.written}", start)
-                fields[parameter.field] = parameter.default
-                continue
-            value, place = values[parameter.written]
-            fields[parameter.field] = self._convert(name, parameter, value, place)
-        return Action(name, **fields)
-
-    def _convert(self, action: str, parameter: Parameter, value: _Value, place: int) -> Any:
-        match parameter.field:
-            case "point" | "end":
-                return _point(action, value, place)
-            case "content":
-                if not isinstance(value, str):
-                    raise ActionError(f"{parameter.written} must be quoted text", place)
-                return value
-            case "keys":
-                return _keys(value, place, self._platform)
-            case "direction":
-                word = value.text if isinstance(value, _Word) else value
-                if not isinstance(word, str) or word.casefold() not in DIRECTIONS:
-                    raise ActionError(f"direction must be one of {', '.join(DIRECTIONS)}", place)
-                return word.casefold()
-            case "index":
-                if not isinstance(value, int) or value < 0:
-                    raise ActionError("index must be a whole number from 0", place)
-                return value
-        raise AssertionError(parameter.field)
-
-    def _skip(self, characters: str) -> None:
-        while self.position < len(self._plain) and self._plain[self.position] in characters:
-            self.position += 1
-
-    def _skip_space(self) -> None:
-        while self.position < len(self._plain) and self._plain[self.position].isspace():
-            self.position += 1
-
-    def _expect(self, character: str) -> None:
-        if not self._plain.startswith(character, self.position):
-            found = repr(self._text[self.position]) if self.position < len(self._text) else "the end of the text"
-            raise ActionError(f"expected '{character}', found {found}", self.position)
-        self.position += 1
-
-
-def _point(action: str, value: _Value, place: int) -> Point:
-    """A pair of numbers 0-999. Fractions of one and pixels can't be told from it, so they are not guessed."""
-    if not isinstance(value, list) or any(isinstance(item, str | _Word | list) for item in value):
-        raise ActionError("a point is two numbers, (x, y)", place)
-    if len(value) != 2:
-        raise ActionError(f"a point is two numbers, (x, y); here are {len(value)}", place)
-    if all(0 <= item <= 1 for item in value) and any(item != int(item) for item in value):
-        raise ActionError("coordinates are integers 0-999; these look like fractions of the screen", place)
-    x, y = (math.floor(item + 0.5) for item in value)
-    if (x, y) == REFUSAL and action == "Click":
-        return REFUSAL
-    for number in (x, y):
-        if not 0 <= number <= 999:
-            raise ActionError(f"coordinates are integers 0-999, not {number}", place)
-    return (x, y)
-
-
-def _keys(value: _Value, place: int, platform: str | None) -> tuple[str, ...]:
-    if isinstance(value, str):
-        parts = value.removesuffix("+").split("+") + (["+"] if value.endswith("+") else [])
-        value = [part.strip() for part in parts if part.strip()]
-    if isinstance(value, _Word):
-        value = [value.text]
-    if not isinstance(value, list) or not value or not all(isinstance(key, str) and key.strip() for key in value):
-        raise ActionError("keys are quoted names, such as ['ctrl', 'c']", place)
-    keys = tuple(key.strip().casefold() for key in value)
-    if platform == "web" and len(keys) > WEB_HOTKEY_KEYS:
-        raise ActionError(f"at most {WEB_HOTKEY_KEYS} keys on the web, here are {len(keys)}", place)
-    return keys
 
 
 # --- actions -> text -------------------------------------------------------------------------------------------------
@@ -559,6 +236,50 @@ def action_from_row(row: Mapping[str, Any]) -> Action:
         direction=row["direction"],
         index=row["index"],
     )
+
+
+Coordinates = Literal["999", "1000", "unit", "pixel"]
+"""What numbers for a place mean. They can't be told apart by looking at them, so a reader has to be told:
+
+    999     integers 0-999, each a thousandth of the screen (how agents of this project write)
+    1000    0-1000 over the width and height; 1000 is the right or lower edge
+    unit    0-1 over the width and height; 1 is the right or lower edge
+    pixel   pixels of the screenshot; its width or height is the right or lower edge
+"""
+
+
+def from_coordinates(x: float, y: float, coordinates: Coordinates, size: tuple[int, int] | None = None) -> Point:
+    """The 0-999 point that a pair of numbers means. `size` is the screenshot's width and height, needed for pixels.
+
+    Raises:
+        ValueError: a number is not on the screen, or the size is needed and missing.
+    """
+    if coordinates == "999":
+        point = (math.floor(x + 0.5), math.floor(y + 0.5))
+        for number, value in zip(point, (x, y), strict=True):
+            if not 0 <= number <= 999:
+                raise ValueError(f"coordinates are integers 0-999, not {value:g}")
+        return point
+    if coordinates == "pixel" and size is None:
+        raise ValueError("pixel coordinates need the size of the screenshot")
+    width, height = {"1000": (1000, 1000), "unit": (1, 1), "pixel": size or (1, 1)}[coordinates]
+    for value, extent, along in ((x, width, "across"), (y, height, "down")):
+        if not 0 <= value <= extent:
+            raise ValueError(f"{coordinates} coordinates go from 0 to {extent} {along}, not {value:g}")
+    return from_pixel(x, y, width, height)
+
+
+def to_coordinates(point: Point, coordinates: Coordinates, size: tuple[int, int] | None = None) -> tuple[float, float]:
+    """The inverse of `from_coordinates`: the point itself, or the middle of its thousandth of the screen.
+
+    Raises:
+        ValueError: the size is needed and missing.
+    """
+    if coordinates == "999":
+        return point
+    if coordinates == "pixel" and size is None:
+        raise ValueError("pixel coordinates need the size of the screenshot")
+    return to_pixel(point, *{"1000": (1000, 1000), "unit": (1, 1), "pixel": size or (1, 1)}[coordinates])
 
 
 def to_pixel(point: Point, width: int, height: int) -> tuple[float, float]:

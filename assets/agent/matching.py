@@ -22,7 +22,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assets.agent.actions import REFUSAL, Action, ActionError, Point, parse_response, to_pixel
+from assets.agent.actions import REFUSAL, Action, ActionError, Point, to_pixel
+from assets.agent.grammar import parse_response
 
 Box = Sequence[float]
 """`[x0, y0, x1, y1]` in pixels of the screenshot, half-open; empty where no box is known."""

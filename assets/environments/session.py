@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from assets.agent.actions import Action, ActionError, Response, parse_response
+from assets.agent.actions import Action, ActionError, Response
+from assets.agent.grammar import parse_response
 from assets.agent.observation import Box, KnowsTargets, Observation, Policy
 from assets.environments.task import TaskContract, canonical_json
 from assets.environments.trajectory import Episode, Screenshot, Step

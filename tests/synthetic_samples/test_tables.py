@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from assets.agent.actions import REFUSAL, action_from_row, parse_response, to_pixel
+from assets.agent.actions import REFUSAL, action_from_row, to_pixel
+from assets.agent.grammar import parse_response
 from assets.agent.samples import load_samples, question_type
 from assets.agent.vocabulary import CHINESE, ENGLISH
 from assets.errors import ParameterError
