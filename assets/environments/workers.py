@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from assets.environments.session import Session, open_session
@@ -20,11 +29,11 @@ Result = TypeVar("Result")
 
 
 class Sessions:
-    """Sessions of every platform (MiniWoB pages apart), opened when first asked for, sharing one browser."""
+    """Sessions of every platform and size (MiniWoB pages apart), opened when first asked for, sharing one browser."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size
-        self._open: dict[str, list[Session]] = {}
+        self._open: dict[tuple[str, tuple[int, int]], list[Session]] = {}
         self._chromium: Chromium | None = None
         self._stack = ExitStack()
 
@@ -34,16 +43,18 @@ class Sessions:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def get(self, platform: str, app: str) -> Session:
-        """The session that can play this app."""
-        return self.several(platform, app, 1)[0]
+    def get(self, platform: str, app: str, size: tuple[int, int] | None = None) -> Session:
+        """The session that can play this app, on a screen of this size (default: the size of all)."""
+        return self.several(platform, app, 1, size)[0]
 
-    def several(self, platform: str, app: str, count: int) -> list[Session]:
+    def several(self, platform: str, app: str, count: int, size: tuple[int, int] | None = None) -> list[Session]:
         """Sessions that can all play this app, for episodes side by side."""
-        opened = self._open.setdefault("miniwob" if app.startswith("miniwob/") else platform, [])
+        kind = "miniwob" if app.startswith("miniwob/") else platform
+        size = self.size if size is None else size
+        opened = self._open.setdefault((kind, size), [])
         while len(opened) < count:
             browser = None if platform == "desktop" else self._browser()
-            opened.append(self._stack.enter_context(open_session(platform, self.size, app, browser)))
+            opened.append(self._stack.enter_context(open_session(platform, size, app, browser)))
         return opened[:count]
 
     def _browser(self) -> Chromium:
@@ -55,69 +66,206 @@ class Sessions:
 
 
 def spread(
-    items: Iterable[Item], function: Callable[[Sessions, Item], Result], size: tuple[int, int], processes: int
+    items: Iterable[Item],
+    function: Callable[[Sessions, Item], Result],
+    size: tuple[int, int],
+    processes: int,
+    attempts: int = 2,
+    seconds: float | None = None,
+    lost: Callable[[Item, InfrastructureError], Result] | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Call `function(sessions, item)` on every item; yields (index, result) as they come.
 
-    A process asks for its next item when it is done with one, and ends when this one is gone.
+    A process asks for its next item when it is done with one, and ends when this one is gone. One that dies, or takes
+    more than `seconds` for an item, is replaced and the item tried again, `attempts` times in all; nothing that the
+    process had started goes on running, and none of its files stay.
+
+    Args:
+        lost: makes the result of an item that was given up; without it that is an error.
 
     Raises:
-        HesperError: `function` raised it, or (InfrastructureError) a process died.
+        HesperError: `function` raised it, or (InfrastructureError) an item was given up.
     """
-    waiting = list(enumerate(items))[::-1]
-    context = multiprocessing.get_context("spawn")
-    busy: dict[Connection, int] = {}
-    workers = []
+    everything = list(items)
+    waiting = deque(range(len(everything)))
+    lives: Counter[int] = Counter()
+    busy: dict[Connection, _Worker] = {}
+    idle: list[_Worker] = []
+    sweep()
     try:
-        for _ in range(min(processes, len(waiting))):
-            here, there = context.Pipe()
-            worker = context.Process(target=_work, args=(there, function, size), daemon=True)
-            worker.start()
-            there.close()
-            workers.append((worker, here))
-            index, item = waiting.pop()
-            here.send(item)
-            busy[here] = index
-        while busy:
-            for ready in wait(list(busy)):
-                assert isinstance(ready, Connection)
-                index = busy.pop(ready)
-                try:
-                    result, error = ready.recv()
-                except EOFError:
-                    raise InfrastructureError("a process that plays sessions died") from None
+        while waiting or busy:
+            while waiting and len(busy) < processes:
+                worker = idle.pop() if idle else _Worker(function, size)
+                busy[worker.connection] = worker
+                worker.give(waiting[0], everything[waiting.popleft()], seconds)
+            for ready in _ready(busy, seconds):
+                worker = busy[ready]
+                answer = worker.answer()
+                del busy[ready]
+                if answer is None:
+                    worker.end()
+                    lives[worker.index] += 1
+                    if lives[worker.index] < attempts:
+                        waiting.appendleft(worker.index)
+                        continue
+                    trouble = InfrastructureError(f"{worker.trouble}, {attempts} times in a row")
+                    if lost is None:
+                        raise trouble
+                    yield worker.index, lost(everything[worker.index], trouble)
+                    continue
+                idle.append(worker)
+                result, error = answer
                 if error is not None:
                     raise error
-                if waiting:
-                    following, item = waiting.pop()
-                    ready.send(item)
-                    busy[ready] = following
+                index = worker.index
+                if waiting:  # the process works on while the caller does something with the result
+                    busy[idle.pop().connection] = worker
+                    worker.give(waiting[0], everything[waiting.popleft()], seconds)
                 yield index, result
     finally:
-        for _, connection in workers:
-            connection.close()
-        for worker, _ in workers:
-            worker.join(10)
-            if worker.is_alive():
-                worker.kill()
-                worker.join()
+        for worker in [*busy.values(), *idle]:
+            worker.connection.close()
+        for worker in [*busy.values(), *idle]:
+            worker.end(patience=10)
 
 
-def _work(connection: Connection, function: Callable[[Sessions, Any], Any], size: tuple[int, int]) -> None:
+class _Worker:
+    """A process with sessions of its own, and a folder that holds all its temporary files and goes with it."""
+
+    def __init__(self, function: Callable[[Sessions, Any], Any], size: tuple[int, int]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        self._lock = _locked(self.folder)
+        self.connection, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there, function, size, self.folder), daemon=True)
+        self.process.start()
+        there.close()
+        self.index = -1
+        self.deadline = 0.0
+        self.trouble = ""
+
+    def give(self, index: int, item: Any, seconds: float | None) -> None:
+        """Send the next item."""
+        self.index = index
+        self.deadline = time.monotonic() + (seconds or 0.0)
+        # A process that died while it had nothing to do: its connection tells, when it is asked for the answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(item)
+
+    def answer(self) -> tuple[Any, HesperError | None] | None:
+        """(result, error), or None if the process died or took too long; then `trouble` says which."""
+        try:
+            if not self.connection.poll():
+                self.trouble = "a process that plays sessions did not answer in time"
+                return None
+            answer: tuple[Any, HesperError | None] = self.connection.recv()
+            return answer
+        except (EOFError, OSError):
+            self.trouble = "a process that plays sessions died"
+            return None
+
+    def end(self, patience: float = 0.0) -> None:
+        """End the process, what it started and its files; `patience` is how long it may take to do so itself."""
+        self.process.join(patience)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+        _remove(self.folder)
+        os.close(self._lock)
+
+
+def _ready(busy: Mapping[Connection, _Worker], seconds: float | None) -> list[Connection]:
+    """The connections that have an answer, are closed, or whose time is up."""
+    if seconds is None:
+        return [ready for ready in wait(list(busy)) if isinstance(ready, Connection)]
+    while True:
+        now = time.monotonic()
+        late = [connection for connection, worker in busy.items() if worker.deadline <= now]
+        patience = 0.0 if late else min(worker.deadline for worker in busy.values()) - now
+        ready = [found for found in wait(list(busy), patience) if isinstance(found, Connection)]
+        if ready or late:
+            return [*ready, *(connection for connection in late if connection not in ready)]
+
+
+def _work(
+    connection: Connection, function: Callable[[Sessions, Any], Any], size: tuple[int, int], folder: Path
+) -> None:
     """The loop of one process: an item in, (result, error) out, until the other side closes."""
-    with Sessions(size) as sessions:
-        while True:
-            try:
-                item = connection.recv()
-            except (EOFError, OSError):
-                return
-            try:
-                answer: tuple[Any, HesperError | None] = (function(sessions, item), None)
-            except HesperError as error:
-                answer = (None, error)
-            except Exception:
-                answer = (None, HesperError(traceback.format_exc()))
-            try:
-                connection.send(answer)
-            except (BrokenPipeError, OSError):
-                return
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    try:
+        with Sessions(size) as sessions:
+            while True:
+                try:
+                    item = connection.recv()
+                except (EOFError, OSError):
+                    return
+                try:
+                    answer: tuple[Any, HesperError | None] = (function(sessions, item), None)
+                except HesperError as error:
+                    answer = (None, error)
+                except Exception:
+                    answer = (None, HesperError(traceback.format_exc()))
+                try:
+                    connection.send(answer)
+                except (BrokenPipeError, OSError):
+                    return
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- what a killed process leaves ------------------------------------------------------------------------------------
+
+_FOLDER = "hesper-worker-"
+
+
+def sweep() -> None:
+    """End and remove what processes left behind that were killed together with the one that watched over them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        try:
+            lock = _locked(folder)
+        except OSError:
+            continue  # in use
+        _remove(folder)
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int:
+    """An open file that says the folder is in use, for as long as this process lives.
+
+    Raises:
+        OSError: another process says so.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove(folder: Path) -> None:
+    """Kill every process whose environment names the folder, and remove it."""
+    for _ in range(50):
+        pids = _processes_of(folder)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not pids and not folder.exists():
+            return
+        time.sleep(0.02)  # what was just killed may still be writing its last file
+
+
+def _processes_of(folder: Path) -> list[int]:
+    """Processes that were started with the folder in their environment (as TMPDIR or HOME); not this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(folder) in environment and int(process.name) != os.getpid():
+            found.append(int(process.name))
+    return found
