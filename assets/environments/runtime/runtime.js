@@ -1,7 +1,7 @@
 // One runtime for every simulated phone app and web site. Its whole state is one JSON value:
 //
 //   {foreground: app id | "launcher", recents: [app ids],
-//    view: {screen, stack: [screens], dialog, item, focus: key | null, scroll: pixels},
+//    view: {screen, stack: [screens], dialog, item, focus: key | null, scroll: pixels} (that of a full app: full.js),
 //    apps: {id: {values, lists, arrangement, theme}},
 //    attack: null | {screen, style: "banner" | "dialog", label, button, dismiss}, attack_triggered, attack_dismissed}
 //
@@ -15,41 +15,85 @@ const hesper = (() => {
   const GRID = 16;
   const HOLD = 500; // milliseconds after which a press is a long press, which no control answers
   const SLACK = 8; // pixels a finger may move and still press
-  let specs = {};
+  let heads = {}; // every app by id: what a launcher shows
+  let specs = {}; // those that were opened
+  let catalogue = {};
   let themes = {};
   let defaults = {};
   let platform = "mobile";
   let locale = "en";
+  let scale = "small";
+  let clock = "2026-05-18 09:41";
   let state = null;
   let presses = new Map(); // element id -> what a press does
 
   // --- the state, from outside ---------------------------------------------------------------------------------------
 
-  function install(catalogue) {
-    ({ specs, themes, defaults, platform } = catalogue);
+  // `specs` and `defaults` may come later, app by app: `wanted` tells which one is on the screen and missing.
+  function install(shipped) {
+    catalogue = shipped;
+    ({ heads, themes, platform } = shipped);
+    [specs, defaults] = [{}, {}];
+    provide(shipped);
   }
+
+  function provide(shipped) {
+    Object.assign(specs, shipped.specs);
+    Object.assign(defaults, shipped.defaults);
+  }
+
+  const wanted = () => (state !== null && state.foreground in heads && !(state.foreground in specs) ? state.foreground : null);
 
   function set(next) {
     state = next;
-    locale = specs[state.foreground]?.locale ?? locale;
+    const id = wanted() ?? state.foreground;
+    remember(id);
+    if (specs[id]?.scale === "full") state.view = { ...full.freshView(firstScreen(id)), ...state.view };
     render();
+  }
+
+  function remember(id) {
+    if (!(id in heads)) return;
+    ({ locale, scale } = { scale: "small", ...heads[id] });
+    clock = specs[id]?.clock ?? clock;
   }
 
   function launch(id, screen) {
     state.foreground = id;
     state.recents = [id, ...state.recents.filter((other) => other !== id)];
-    state.view = freshView(screen ?? firstScreen(id));
+    // An app whose spec is still missing gets its view when the spec comes.
+    state.view = id in specs ? freshView(screen ?? firstScreen(id)) : null;
+    remember(id);
     render();
   }
 
+  // The missing spec of the app on the screen has come.
+  function begin(shipped, screen) {
+    provide(shipped);
+    if (state.view === null) state.view = freshView(screen ?? firstScreen(state.foreground));
+    set(state);
+  }
+
   function launcher(recents) {
+    for (const app of Object.values(state.apps)) forgetOnce(app);
     state.foreground = recents ? "recents" : "launcher";
     state.view = freshView("");
     render();
   }
 
+  // What was allowed only once is asked again after the app was left.
+  function forgetOnce(app) {
+    for (const [key, value] of Object.entries(app.values)) {
+      if (key.startsWith("permission_") && value === "once") app.values[key] = "ask";
+    }
+  }
+
   function back() {
     const view = state.view;
+    if (specs[state.foreground]?.scale === "full") {
+      if (!full.back() && platform === "mobile") return launcher(false);
+      return render();
+    }
     if (view.dialog !== null) view.dialog = null;
     else if (view.stack.length > 0) show(view.stack.pop());
     else if (platform === "mobile") return launcher(false);
@@ -57,7 +101,10 @@ const hesper = (() => {
   }
 
   const firstScreen = (id) => Object.keys(specs[id].screens)[0];
-  const freshView = (screen) => ({ screen, stack: [], dialog: null, item: null, focus: null, scroll: 0 });
+  const freshView = (screen) =>
+    specs[state.foreground]?.scale === "full"
+      ? full.freshView(screen)
+      : { screen, stack: [], dialog: null, item: null, focus: null, scroll: 0 };
   const app = () => (state.apps[state.foreground] ??= structuredClone(defaults[state.foreground]));
 
   function show(screen) {
@@ -100,9 +147,24 @@ const hesper = (() => {
 
   // --- drawing -------------------------------------------------------------------------------------------------------
 
+  // The two scales share nothing of how they look.
+  function dressed(wanted) {
+    for (const name of ["small", "full"]) document.getElementById(name).sheet.disabled = name !== wanted;
+  }
+
   function render() {
+    dressed(wanted() !== null || scale === "full" ? "full" : "small");
+    if (wanted() !== null) return full.renderSplash(catalogue, heads[state.foreground]);
+    if (specs[state.foreground]?.scale === "full") return full.render(specs[state.foreground], catalogue);
+    if (!(state.foreground in specs) && scale === "full") {
+      const same = Object.keys(heads).filter((id) => heads[id].locale === locale && heads[id].scale === "full");
+      const recents = state.foreground === "recents";
+      return full.renderLauncher(catalogue, heads, recents ? state.recents : same, recents, locale, clock);
+    }
     presses = new Map();
     root.replaceChildren();
+    root.removeAttribute("style");
+    delete root.dataset.dark;
     root.className = platform;
     const launching = !(state.foreground in specs);
     const theme = themes[launching ? "paper" : app().theme];
@@ -384,14 +446,14 @@ const hesper = (() => {
   }
 
   function drawLauncher(pen) {
-    const all = Object.keys(specs).filter((id) => specs[id].locale === locale);
+    const all = Object.keys(heads).filter((id) => heads[id].locale === locale && heads[id].scale === "small");
     const ids = state.foreground === "recents" ? state.recents : all;
     const body = pen.ground("body", [0, 0, root.clientWidth, root.clientHeight]);
     const content = pen.ground("content", [0, 0, root.clientWidth, root.clientHeight], body);
     const columns = Math.max(1, Math.floor(root.clientWidth / 64));
     ids.forEach((id, index) => {
       const box = [(index % columns) * 64, Math.floor(index / columns) * 64, 64, 64];
-      pen.control(content, box, "launcher", { kind: "card", label: specs[id].title }, () => launch(id));
+      pen.control(content, box, "launcher", { kind: "card", label: heads[id].title }, () => launch(id));
     });
     const extent = Math.ceil(ids.length / columns) * 64;
     state.view.scroll = Math.max(0, Math.min(state.view.scroll, extent - root.clientHeight));
@@ -405,18 +467,21 @@ const hesper = (() => {
   root.addEventListener("pointerdown", (event) => {
     const target = event.target.closest("[data-id]");
     finger = { id: target?.dataset.id, x: event.clientX, y: event.clientY, time: event.timeStamp, moved: false,
-      scroll: state.view.scroll };
+      scroll: state.view?.scroll ?? 0 };
+    if (isFull()) fullDown(target, event);
   });
   root.addEventListener("pointermove", (event) => {
     if (finger === null) return;
     const dx = event.clientX - finger.x;
     const dy = event.clientY - finger.y;
-    if (Math.hypot(dx, dy) > SLACK) finger.moved = true;
+    if (Math.hypot(dx, dy) > SLACK * (isFull() ? full.zoom() : 1)) finger.moved = true;
+    if (isFull()) return fullMove(event, dy);
     if (finger.moved && state.view.dialog === null) scrollTo(finger.scroll - dy);
   });
   root.addEventListener("pointerup", (event) => {
     const down = finger;
     finger = null;
+    if (down !== null && isFull()) return fullUp(down, event);
     if (down === null || down.moved || event.timeStamp - down.time > HOLD) return;
     const target = event.target.closest("[data-id]");
     if (target?.dataset.id !== down.id) return;
@@ -429,9 +494,53 @@ const hesper = (() => {
   });
   root.addEventListener("wheel", (event) => {
     event.preventDefault();
-    if (state.view.dialog === null) scrollTo(state.view.scroll + event.deltaY);
+    if (isFull()) full.scrollBy(event.deltaY, full.scrolled());
+    else if (state.view.dialog === null) scrollTo(state.view.scroll + event.deltaY);
   }, { passive: false });
   root.addEventListener("dragstart", (event) => event.preventDefault());
+
+  // --- fingers on what is drawn in full ------------------------------------------------------------------------------
+
+  const isFull = () => root.classList.contains("full");
+
+  function fullDown(target, event) {
+    finger.scroll = full.scrolled();
+    finger.press = full.press(finger.id);
+    if (target?.tagName !== "INPUT" && target?.tagName !== "TEXTAREA" && target?.tagName !== "SELECT") event.preventDefault();
+    if (finger.press?.slide) fullSlide(target, event);
+  }
+
+  function fullSlide(target, event) {
+    const box = target.getBoundingClientRect();
+    finger.press.slide((event.clientX - box.left) / box.width);
+    render();
+  }
+
+  function fullMove(event, dy) {
+    if (finger.press?.slide) {
+      const target = root.querySelector(`[data-id="${CSS.escape(finger.id)}"]`);
+      finger.press = full.press(finger.id);
+      if (target !== null && finger.press) fullSlide(target, event);
+    } else if (finger.moved) full.scrollBy(-dy, finger.scroll);
+  }
+
+  function fullUp(down, event) {
+    const target = event.target.closest("[data-id]");
+    if (down.press?.slide || down.moved || target?.dataset.id !== down.id) return;
+    const found = full.press(down.id);
+    const held = event.timeStamp - down.time > HOLD;
+    const before = state.view;
+    const focus = before?.focus;
+    if (before !== null) before.focus = held ? focus : (found?.focus ?? null);
+    if (held) found?.hold?.();
+    else if (found !== undefined) {
+      if (before?.message && !down.id.startsWith("message/")) before.message = null;
+      found.act();
+    } else if (before?.message) before.message = null;
+    // A text field keeps the caret where the finger put it.
+    if (found?.focus && focus === found.focus && !held) return;
+    if (target?.tagName !== "SELECT") render();
+  }
 
   function keyOf(field) {
     const spec = specs[state.foreground];
@@ -449,6 +558,7 @@ const hesper = (() => {
 
   // [label, kind, [x0, y0, x1, y1], id, visible, fits]: visible is the nine-point hit test, fits that the label is whole.
   function elements() {
+    if (isFull()) return fullElements();
     return [...root.querySelectorAll("[data-id]")].map((element) => {
       const box = element.getBoundingClientRect();
       let hits = 0;
@@ -464,5 +574,28 @@ const hesper = (() => {
     });
   }
 
-  return { install, set, get: () => state, launch, launcher, back, elements };
+  // The same of full apps: the middle and most of the nine points must be the element's own, which leaves round corners
+  // and text on what scrolled half away; it fits that does not stick out at the sides.
+  function fullElements() {
+    return [...root.querySelectorAll("[data-id]")].map((element) => {
+      const box = element.getBoundingClientRect();
+      let hits = 0;
+      let middle = false;
+      for (const fx of [0.1, 0.5, 0.9]) {
+        for (const fy of [0.1, 0.5, 0.9]) {
+          const top = document.elementFromPoint(box.left + fx * box.width, box.top + fy * box.height);
+          if (top === null || !element.contains(top)) continue;
+          hits += 1;
+          middle ||= fx === 0.5 && fy === 0.5;
+        }
+      }
+      const { label, kind, id } = element.dataset;
+      const fits = box.left >= -1 && box.right <= window.innerWidth + 1;
+      return [label, kind, [box.left, box.top, box.right, box.bottom], id, middle && hits >= 5, fits];
+    });
+  }
+
+  const host = { root, state: () => state, app, defaults: () => defaults[state.foreground], render, launch };
+  const full = fullScale(host);
+  return { install, provide, wanted, begin, set, get: () => state, launch, launcher, back, elements };
 })();
