@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assets.environments.apps import load_specs
-from assets.environments.miniwob import HELDOUT, PREFIX, TRAIN, split_of
+from assets.environments.apps import Control, load_specs
+from assets.environments.miniwob import HELDOUT, PREFIX, TRAIN, pages, split_of
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,9 @@ class AppInfo:
     Attributes:
         id: what a task contract calls it.
         kind: phone, site, miniwob or desktop.
+        scale: small (made for the small model: a closed vocabulary, a small screen) or full.
         source: the spec or page it comes from, a path below the environments folder or the package.
-        screens: how many screens or windows its spec names (1 for a page).
+        screens: what its spec names: screens and `dialog:<name>`, or windows (none for a page).
     """
 
     id: str
@@ -26,8 +27,9 @@ class AppInfo:
     locale: str
     split: str
     category: str
+    scale: str
     source: str
-    screens: int
+    screens: tuple[str, ...]
 
 
 def catalogue() -> list[AppInfo]:
@@ -46,14 +48,26 @@ def catalogue() -> list[AppInfo]:
             locale=spec.locale,
             split=spec.split,
             category=spec.category,
+            scale=spec.scale,
             source=f"apps/{spec.id}.yaml",
-            screens=len(spec.screens) + len(spec.dialogs),
+            screens=(*spec.screens, *(f"dialog:{name}" for name in spec.dialogs)),
         )
         for spec in load_specs().values()
     ]
     apps += [
-        AppInfo(PREFIX + page, "web", "miniwob", page, "en", split_of(page), "miniwob", f"miniwob/{page}.html", 1)
-        for page in (*TRAIN, *HELDOUT)
+        AppInfo(
+            id=PREFIX + page,
+            platform="web",
+            kind="miniwob",
+            title=page,
+            locale="en",
+            split=split_of(page),
+            category="miniwob",
+            scale="small" if page in (*TRAIN, *HELDOUT) else "full",
+            source=f"miniwob/{page}.html",
+            screens=(),
+        )
+        for page in pages()
     ]
     apps += _desktop_apps()
     return sorted(apps, key=lambda app: (app.platform, app.id))
@@ -71,8 +85,42 @@ def _desktop_apps() -> list[AppInfo]:
             locale=app.locale,
             split=app.split,
             category=app.program,
+            scale="small",
             source=f"desktop_apps/{app.id}.json",
-            screens=max(len(app.windows), 1),
+            screens=tuple(app.windows),
         )
         for app in load_apps()
     ]
+
+
+def hints(app: AppInfo) -> tuple[frozenset[str], dict[str, str]]:
+    """For a walk through the app: labels and ids of what leads to other screens, and what to type into its fields."""
+    if app.kind == "desktop":
+        from assets.environments.desktop import load_apps
+
+        (spec,) = (known for known in load_apps() if known.id == app.id)
+        controls = [control for window in spec.windows.values() for control in window.controls]
+        return frozenset(control.label for control in controls if control.opens), {}
+    if app.kind == "miniwob":
+        return frozenset(), {}
+    leads: set[str] = set()
+    samples: dict[str, str] = {}
+    for _, control in load_specs()[app.id].all_controls():
+        if control.open or control.dialog:
+            leads.update((control.label, control.identity))
+        if control.kind in ("field", "search"):
+            samples[control.identity] = samples[control.label] = _sample(control)
+    return frozenset(leads), samples
+
+
+def _sample(control: Control) -> str:
+    """Something that the field takes."""
+    if control.type in ("number", "decimal", "calculator"):
+        return f"{int(max(control.minimum or 0, 2 if control.maximum is None else min(2, control.maximum)))}"
+    if control.type in ("phone", "dial"):
+        return "13800138000"[: control.length or None]
+    if control.type == "email":
+        return "ada@mail.test"
+    if control.type == "pin":
+        return "1234567890"[: control.length or 4]
+    return "Tea 12"[: control.length or None] if control.type != "password" else "Secret-2468"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 
 
 class Parameters(StageParameters):
-    """`boost`: how much a capability that never came out well outweighs one that always does."""
+    """What the tasks that follow may use.
 
+    Attributes:
+        scales: of the apps to take: `small` ones are made of the words that the small model knows, `full` ones are not.
+        boost: how much a capability that never came out well outweighs one that always does.
+    """
+
+    scales: tuple[Literal["small", "full"], ...]
     boost: float = Field(ge=0)
 
 
@@ -66,6 +72,7 @@ def run(stage: Stage[Parameters]) -> None:
         (
             _weighted(capability, feedback, stage.parameters.boost)
             for app in catalogue
+            if app["scale"] in stage.parameters.scales
             for capability in _capabilities_of(app)
         ),
         key=lambda capability: capability.id,

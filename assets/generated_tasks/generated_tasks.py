@@ -60,7 +60,8 @@ def run(stage: Stage[Parameters]) -> None:
     parameters = stage.parameters
     size = stage.section("agent", AgentParameters).screen
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
-    weights = _weights(stage)
+    weights, described = _weights(stage)
+    catalogue = [app for app in catalogue if app["id"] in described]
     families, repeated = _propose(stage, catalogue, weights)
     families += _miniwob_families(stage, catalogue)
     verdicts = _proven(stage, families, size)
@@ -83,11 +84,13 @@ def run(stage: Stage[Parameters]) -> None:
 # --- proposing -------------------------------------------------------------------------------------------------------
 
 
-def _weights(stage: Stage[Parameters]) -> dict[str, float]:
+def _weights(stage: Stage[Parameters]) -> tuple[dict[str, float], set[str]]:
+    """The weight of each capability, and the apps that have some: tasks are for those alone."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(stage.input("data/capability_catalog") / "capabilities.parquet", columns=["id", "weight"])
-    return dict(zip(table["id"].to_pylist(), table["weight"].to_pylist(), strict=True))
+    file = stage.input("data/capability_catalog") / "capabilities.parquet"
+    table = pq.read_table(file, columns=["id", "app", "weight"])
+    return dict(zip(table["id"].to_pylist(), table["weight"].to_pylist(), strict=True)), set(table["app"].to_pylist())
 
 
 def _propose(

@@ -8,21 +8,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from assets.agent.actions import Action
 from assets.environments.catalogue import catalogue
-from assets.environments.environments import Parameters, chosen, contact_sheet, ink, probe_app
+from assets.environments.environments import Job, Parameters, chosen, contact_sheet, ink, lost, probe_app, screen_of
 from assets.environments.session import Element, digest
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import Screenshot
-from assets.errors import InfrastructureError
+from assets.errors import InfrastructureError, ParameterError
 from assets.stage import directory_id, execute
 
 PROJECT = Path(__file__).parents[2]
 PARAMETERS = Parameters(
-    kinds=("phone", "site", "miniwob", "desktop"), most=1, attempts=2, least_ink=0.005, processes=1, thumbnail=64
+    kinds=("phone", "site", "miniwob", "desktop"),
+    scales=("small", "full"),
+    screens={"mobile": (360, 720), "web": (1280, 720), "desktop": (1024, 768)},
+    most=1,
+    attempts=2,
+    actions=40,
+    seconds=300,
+    least_ink=0.005,
+    processes=1,
+    thumbnail=64,
 )
 
 
@@ -36,7 +46,7 @@ def png(*colors: str) -> bytes:
 
 
 class Lamp:
-    """A session with one switch, and one defect."""
+    """A session with one switch on two screens, and one defect."""
 
     platform = "mobile"
     over = False
@@ -51,6 +61,8 @@ class Lamp:
         self.dust = self.resets if self.defect == "state" else 0
         if self.defect == "broken" or (self.defect == "broken at first" and self.resets == 1):
             raise InfrastructureError("no power")
+        if self.defect == "spec":
+            raise ParameterError("the initial state sets 'x'")
 
     def observe(self) -> Screenshot:
         if self.defect == "blank":
@@ -59,10 +71,10 @@ class Lamp:
         return Screenshot(png("white", "red" if self.on else "black", tint), 20, 20)
 
     def act(self, action: Action) -> None:
-        self.on = not self.on
+        self.on = not self.on and self.defect != "stuck"
 
     def state(self) -> dict[str, Any]:
-        return {"on": self.on, "dust": self.dust}
+        return {"on": self.on, "dust": self.dust, "view": {"screen": "lit" if self.on else "start", "dialog": None}}
 
     def digest(self) -> str:
         return digest(self.state())
@@ -83,27 +95,39 @@ class OneLamp:
     def __init__(self, lamp: Lamp) -> None:
         self.lamp = lamp
 
-    def get(self, platform: str, app: str) -> Lamp:
+    def get(self, platform: str, app: str, size: tuple[int, int]) -> Lamp:
         return self.lamp
 
 
+def lamp_job() -> Job:
+    app = next(app for app in catalogue() if app.kind == "miniwob")
+    return Job(replace(app, screens=("start", "lit")), (20, 20), PARAMETERS)
+
+
 @pytest.mark.parametrize(
-    ("defect", "trouble"),
+    ("defect", "trouble", "fault"),
     [
-        ("", ""),
-        ("broken at first", ""),
-        ("broken", "no power"),
-        ("blank", "the screen is blank"),
-        ("empty", "nothing on the screen can be acted on"),
-        ("state", "a reset leads to another state"),
-        ("picture", "a reset leads to another picture"),
-        ("snapshot", "a snapshot does not come back as it was"),
+        ("", "", ""),
+        ("broken at first", "", ""),
+        ("broken", "no power", "infrastructure"),
+        ("spec", "the initial state sets 'x'", "app"),
+        ("blank", "the screen is blank", "app"),
+        ("empty", "nothing on the screen can be acted on", "app"),
+        ("state", "a reset leads to another state", "app"),
+        ("picture", "a reset leads to another picture", "app"),
+        ("snapshot", "a snapshot does not come back as it was", "app"),
+        ("stuck", "not reached by 1 actions: lit", "app"),
     ],
 )
-def test_a_probe_notices(defect: str, trouble: str) -> None:
-    app = replace(catalogue()[0], platform="mobile", kind="phone")
-    probe = probe_app(OneLamp(Lamp(defect)), (app, PARAMETERS))  # type: ignore[arg-type]
-    assert probe.trouble == trouble
+def test_a_probe_notices(defect: str, trouble: str, fault: str) -> None:
+    probe = probe_app(OneLamp(Lamp(defect)), lamp_job())  # type: ignore[arg-type]
+    assert (probe.trouble, probe.fault) == (trouble, fault)
+    if not trouble:
+        assert probe.reached == ("start", "lit")
+
+
+def test_a_process_that_died_is_no_fault_of_the_app() -> None:
+    assert lost(lamp_job(), InfrastructureError("died")).fault == "infrastructure"
 
 
 def test_ink_and_contact_sheet() -> None:
@@ -125,9 +149,21 @@ def test_the_catalogue_has_every_kind_and_the_parameters_choose() -> None:
     assert count["miniwob"] >= 24
     assert count["desktop"] >= 1
     few = chosen(apps, PARAMETERS)
-    assert {(app.kind, app.split) for app in few} == {(app.kind, app.split) for app in apps}
-    assert len(few) == len({(app.kind, app.split) for app in few})
+    groups = {(app.kind, app.scale, app.split) for app in apps}
+    assert {(app.kind, app.scale, app.split) for app in few} == groups
+    assert len(few) == len(groups)
     assert chosen(apps, PARAMETERS.model_copy(update={"most": 0})) == apps
+    small = chosen(apps, PARAMETERS.model_copy(update={"most": 0, "scales": ("small",)}))
+    assert small == [app for app in apps if app.scale == "small"]
+
+
+def test_full_apps_have_the_screen_of_their_platform() -> None:
+    apps = catalogue()
+    for app in apps:
+        size = screen_of(app, (192, 192), PARAMETERS)
+        assert size == (
+            (192, 192) if app.scale == "small" or app.kind == "miniwob" else PARAMETERS.screens[app.platform]
+        )
 
 
 def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +172,8 @@ def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
     (tmp_path / "params.yaml").write_text(
         "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
-        "environments: {kinds: [phone, miniwob], most: 1, attempts: 2, least_ink: 0.005, processes: 1,"
-        " thumbnail: 64}\n",
+        "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1, attempts: 2,"
+        " actions: 200, seconds: 300, least_ink: 0.005, processes: 1, thumbnail: 64}\n",
         encoding="utf-8",
     )
     identities = {execute("environments", root=tmp_path) for _ in range(2)}
@@ -146,5 +182,10 @@ def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytes
     entries = json.loads((output / "catalogue.json").read_text(encoding="utf-8"))
     assert [entry["kind"] for entry in entries] == ["phone", "phone", "miniwob", "miniwob"]
     assert all(len(entry["digest"]) == 16 and entry["elements"] > 0 for entry in entries)
-    assert json.loads((output / "metrics.json").read_text(encoding="utf-8"))["apps"] == 4
+    metrics = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
+    assert (metrics["apps"], metrics["broken"], metrics["infrastructure_failures"]) == (4, 0, 0)
+    assert metrics["screens_reached"] == metrics["screens"] > 2
+    table = pq.read_table(output / "apps.parquet").to_pylist()
+    assert [row["id"] for row in table] == [entry["id"] for entry in entries]
+    assert all(Image.open(io.BytesIO(row["screenshot"]["bytes"])).size == (192, 192) for row in table)
     assert (output / "pictures" / "contact_sheet.png").stat().st_size > 0
