@@ -1,6 +1,7 @@
 """python -m assets STAGE [--partition P]: the one command behind DVC, Dagster and every remote worker."""
 
 import argparse
+import os
 import sys
 
 from assets.errors import HesperError
@@ -14,6 +15,8 @@ def main() -> int:
     parser.add_argument("stage", help="a stage of dvc.yaml, for example environments")
     parser.add_argument("--partition", help="the domain of a partitioned stage, for example web")
     arguments = parser.parse_args()
+    # Threads that wait by spinning take the machine from the other stages, and from each other when it is busy.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     pipes = open_pipes()
     try:
         identity = execute(arguments.stage, arguments.partition)

@@ -17,9 +17,9 @@ from pydantic import Field
 from assets.agent import fan, prompts, vocabulary
 from assets.agent.model import default_device, save_model
 from assets.agent.processor import Processor, make_image_processor
-from assets.agent.samples import Screen, load_screens
+from assets.agent.samples import TABLE_OF_DOMAIN, Screen, load_screens
 from assets.agent.tokenizer import make_tokenizer
-from assets.checkpoints.deck import Deck
+from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.perception import Perception, PerceptionWeights
 from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -33,17 +33,26 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+class Mix(StageParameters):
+    """Share of the screens of a step by the table they come from."""
+
+    grounding: float = Field(gt=0)
+    captcha: float = Field(ge=0)
+
+
 class Scratch(StageParameters):
     """How a model is made from scratch.
 
     Attributes:
         whitening: screens whose patches the patch embedding starts out whitening.
+        mix: share of each table's screens, grounding and CAPTCHA, in a step.
         screens: screenshots a step.
-        heldout: held-out screens on which the reading is measured.
+        heldout: held-out screens of each table on which the reading is measured.
     """
 
     architecture: Architecture
     whitening: int = Field(ge=1)
+    mix: Mix
     perception: PerceptionWeights
     screens: int = Field(ge=1)
     heldout: int = Field(ge=1)
@@ -96,30 +105,40 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
     model = make_model(scratch.architecture, processor.tokenizer)
     model.to(default_device())  # type: ignore[arg-type]
 
-    folder = stage.input("data/grounding_samples")
-    screens = load_screens(folder, "grounding", "train")
-    heldout = load_screens(folder, "grounding", "heldout")
-    heldout = stage.rng("heldout").sample(heldout, min(scratch.heldout, len(heldout)))
-    sampled = stage.rng("whitening").sample(screens, min(scratch.whitening, len(screens)))
+    mix = {domain: weight for domain, weight in scratch.mix.model_dump().items() if weight}
+    screens, heldout = ({domain: _screens(stage, domain, split) for domain in mix} for split in ("train", "heldout"))
+    for domain, known in heldout.items():
+        heldout[domain] = stage.rng("heldout", domain).sample(known, min(scratch.heldout, len(known)))
+    known = [screen for domain in mix for screen in screens[domain]]
+    sampled = stage.rng("whitening").sample(known, min(scratch.whitening, len(known)))
     patches = [processor.patches(screen.image) for screen in sampled]
     whiten_patches(model, fan.stack_images(processor, patches, model.device).pixels)
-    eyes = Perception(model, processor, scratch.perception, screens[0])
-    deck = Deck(stage, "screens", screens)
+    eyes = Perception(model, processor, scratch.perception, known[0])
+    decks = {domain: Deck(stage, domain, screens[domain]) for domain in mix}
 
     def step(number: int) -> Mapping[str, float]:
-        shown = deck.deal(number * scratch.screens, scratch.screens)
+        shares = share_out(number, scratch.screens, list(mix.values()))
+        shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
         with precision(settings, model.device):
             parts = eyes.losses(_look(model, processor, shown), shown)
         eyes.weighted(parts).backward()
         return {name: part.item() for name, part in parts.items()}
 
     def measure(_: int) -> dict[str, float]:
-        return eyes.accuracy(_look(model, processor, heldout), heldout)
+        return {
+            f"{figure}_{domain}": value
+            for domain, unseen in heldout.items()
+            for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
+        }
 
     train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure)
     save_model(model, processor, stage.output)
     stage.summary(parameters=model.num_parameters(), vocabulary=len(processor.tokenizer), **measure(settings.steps))
     draw_curves(stage)
+
+
+def _screens(stage: Stage[Parameters], domain: str, split: str) -> list[Screen]:
+    return load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, split)
 
 
 def _look(model: PreTrainedModel, processor: Processor, screens: Sequence[Screen]) -> torch.Tensor:

@@ -2,15 +2,17 @@
 
 All that is asked about a screenshot runs in one fan: the screenshot is encoded once. The loss is that of the answer
 tokens alone, from the logits, divided by the number of answer tokens of the whole step. Where the DOM of a screen is
-known, the what-and-where objective goes on beside it, and one part more: at its last token, a question tells where
-the centre of the last thing that it names lies, through the heads that read it off the visual tokens. Pointing takes
-two steps of attention, from the question's word to the screen and from the answer's digits to the word; this teaches
-the first alone, and with it the second follows (docs/tiny_profile.md).
+known, the what-and-where objective goes on beside it, and one part more: a question points. Each of its words that
+names one thing of the screen, and its last token, tell where the centre of what is named or asked for lies, through
+the heads that read it off the visual tokens. Pointing takes two steps of attention, from the question's word to the
+screen and from the answer's digits to the word; this teaches the first alone, and with it the second follows
+(docs/tiny_profile.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -21,9 +23,9 @@ from assets.agent.model_policy import sample_prompt, score_samples
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, encode_response
-from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Box, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.deck import Deck, share_out
-from assets.checkpoints.perception import Perception, PerceptionWeights
+from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import ParameterError
 from assets.stage import Stage, StageParameters
@@ -41,7 +43,7 @@ class Parameters(StageParameters):
         screens: screenshots a step.
         questions: most questions asked about a screenshot in one step.
         perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
-        pointer: weight of telling the centre of what is asked for at the question's last token.
+        pointer: weight of telling, at the words of a question, where what they name lies.
         heldout: held-out samples of each domain that are answered on the way and at the end.
         max_new_tokens: where an answer that doesn't end is cut.
     """
@@ -66,7 +68,8 @@ def run(stage: Stage[Parameters]) -> None:
     lesson = _Lesson(stage, model, processor, agent)
     heldout = _heldout(stage)
 
-    def measure(_: int) -> dict[str, float]:
+    @cache
+    def measure(step: int) -> dict[str, float]:
         return {
             f"heldout_{domain}": sum(match.correct for match in matches) / len(matches)
             for domain, samples in heldout.items()
@@ -75,7 +78,7 @@ def run(stage: Stage[Parameters]) -> None:
 
     train(stage, settings, lesson.modules, lesson.step, measure)
     save_model(model, processor, stage.output)
-    final = measure(settings.steps)
+    final = measure(settings.steps)  # known already where the last step was measured on the way
     stage.summary(**final)
     stage.table(
         "heldout",
@@ -114,30 +117,38 @@ class _Lesson:
 
     def step(self, number: int) -> Mapping[str, float]:
         """Forward and backward; gradients add up over fans whose prefixes are alike."""
+        import torch
+
         asked = self._draw(number)
         tokens = sum(len(self._encode(sample)[1]) for _, samples in asked for sample in samples)
         seen = sum(1 for screen, _ in asked if self._sees(screen))
+        pointing = sum(1 for centre in self._centres(asked) if centre != _NOWHERE)
         figures: dict[str, float] = {"loss": 0.0}
         for alike in self._alike(asked):
             with precision(self._settings, self._model.device):
                 batch, screens = self._collate(alike)
                 output = fan.forward(self._model, batch)
-                # The prompt's last token counts as answered in the fan, so that the question's last token is seen.
-                begins = self._begins(alike, output.answers.device)
-                scores = fan.log_probabilities(self._model, output.answers[~begins])
-                loss = -scores.gather(-1, batch.targets()[~begins][:, None]).sum() / tokens
+                # The question's tokens count as answered in the fan, so that what the model makes of them is seen.
+                asking = self._asking(alike, output.answers.device)
+                scores = fan.log_probabilities(self._model, output.answers[~asking])
+                loss = -scores.gather(-1, batch.targets()[~asking][:, None]).sum() / tokens
                 figures["loss"] += loss.item()
-                places = [place for place, screen in enumerate(screens) if self._sees(screen)]
-                if self._eyes is not None and places:
-                    share = len(places) / seen
-                    parts = self._eyes.losses(output.visual[places], [screens[place] for place in places])
-                    loss = loss + self._eyes.weighted(parts) * share
+                if self._eyes is not None:
+                    parts: dict[str, torch.Tensor] = {}
+                    places = [place for place, screen in enumerate(screens) if self._sees(screen)]
+                    if places:
+                        known = [screens[place] for place in places]
+                        for name, part in self._eyes.losses(output.visual[places], known).items():
+                            parts[name] = part * len(places) / seen
+                        loss = loss + self._eyes.weighted(parts)
                     centres = self._centres(alike)
-                    if (centres >= 0).any():
-                        parts["pointer"] = self._eyes.pointer(output.answers[begins], centres)
-                        loss = loss + self._stage.parameters.pointer * parts["pointer"] * share
+                    told = sum(1 for centre in centres if centre != _NOWHERE)
+                    if told:
+                        pointed = self._eyes.pointer(output.answers[asking], torch.tensor(centres))
+                        parts["pointer"] = pointed * told / pointing
+                        loss = loss + self._stage.parameters.pointer * parts["pointer"]
                     for name, part in parts.items():
-                        figures[name] = figures.get(name, 0.0) + part.item() * share
+                        figures[name] = figures.get(name, 0.0) + part.item()
             loss.backward()
         return figures
 
@@ -169,33 +180,42 @@ class _Lesson:
         for owner, (screen, samples) in enumerate(alike):
             prompts = [self._encode(sample) for sample in samples]
             prefixes.append((prompts[0][0].prefix, [self._processor.patches(screen.image)]))
-            suffixes += [(owner, prompt.suffix[:-1], (prompt.suffix[-1], *answer)) for prompt, answer in prompts]
+            suffixes += [(owner, prompt.suffix[:1], (*prompt.suffix[1:], *answer)) for prompt, answer in prompts]
         batch = fan.collate(self._processor, prefixes, suffixes, self._model.device)
         return batch, [screen for screen, _ in alike]
 
-    def _begins(self, alike: Sequence[tuple[Screen, list[Sample]]], device: torch.device) -> torch.Tensor:
-        """Bool `[answered tokens]`: the first of each suffix, which is the prompt's last token."""
+    def _asking(self, alike: Sequence[tuple[Screen, list[Sample]]], device: torch.device) -> torch.Tensor:
+        """Bool `[tokens of the suffixes but each one's first]`: which belong to the question."""
         import torch
 
-        lengths = [len(self._encode(sample)[1]) + 1 for _, samples in alike for sample in samples]
-        begins = torch.zeros(sum(lengths), dtype=torch.bool)
-        begins[torch.tensor([0, *lengths[:-1]]).cumsum(0)] = True
-        return begins.to(device)
-
-    def _centres(self, alike: Sequence[tuple[Screen, list[Sample]]]) -> torch.Tensor:
-        """`[suffixes, 2]`: the centre, as shares of width and height, of the last thing that a question about a known
-        screen names; -1 where it names none that is there."""
-        import torch
-
-        centres = []
-        for screen, samples in alike:
+        runs = []
+        for _, samples in alike:
             for sample in samples:
-                if self._sees(screen) and sample.boxes:
-                    left, top, right, bottom = sample.boxes[-1]
-                    centres.append([(left + right) / 2 / sample.width, (top + bottom) / 2 / sample.height])
-                else:
-                    centres.append([-1.0, -1.0])
-        return torch.tensor(centres)
+                prompt, answer = self._encode(sample)
+                runs += [torch.ones(len(prompt.suffix) - 1), torch.zeros(len(answer))]
+        return torch.cat(runs).bool().to(device)
+
+    def _centres(self, asked: Sequence[tuple[Screen, list[Sample]]]) -> list[tuple[float, float]]:
+        """For each token of the questions: where, as shares of width and height, the centre of the thing lies that it
+        names on a screen whose DOM is known; at each question's last token, where the answer's last point lies."""
+        centres: list[tuple[float, float]] = []
+        for screen, samples in asked:
+            named = self._named(screen)
+            for sample in samples:
+                told = [named.get(token, _NOWHERE) for token in self._encode(sample)[0].suffix[:-1]]
+                if sample.boxes:
+                    told[-1] = _centre(sample.boxes[-1], screen)
+                centres += told
+        return centres
+
+    def _named(self, screen: Screen) -> dict[int, tuple[float, float]]:
+        """The centre of the one element of a screen whose label begins with a word, by the word's token."""
+        places: dict[int, list[Box]] = {}
+        for element in screen.elements:
+            token = label_token(element, self._processor.tokenizer)
+            if token is not None:
+                places.setdefault(token, []).append(element.box)
+        return {token: _centre(boxes[0], screen) for token, boxes in places.items() if len(boxes) == 1}
 
     def _encode(self, sample: Sample) -> tuple[Prompt, tuple[int, ...]]:
         known = self._encoded.get(sample.id)
@@ -206,6 +226,15 @@ class _Lesson:
 
     def _sees(self, screen: Screen) -> bool:
         return self._eyes is not None and bool(screen.elements)
+
+
+_NOWHERE = (-1.0, -1.0)
+"""What a token that names nothing tells of."""
+
+
+def _centre(box: Box, screen: Screen) -> tuple[float, float]:
+    left, top, right, bottom = box
+    return ((left + right) / 2 / screen.width, (top + bottom) / 2 / screen.height)
 
 
 def _mix(parameters: Parameters) -> dict[str, float]:

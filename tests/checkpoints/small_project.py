@@ -45,6 +45,7 @@ PARAMS: dict[str, Any] = {
                 "position_std": 0.3,
             },
             "whitening": 8,
+            "mix": {"grounding": 0.75, "captcha": 0.25},
             "perception": {"what": 1.0, "where": 0.5, "centre": 0.5, "centre_bins": 8},
             "screens": 4,
             "heldout": 4,

@@ -138,10 +138,10 @@ def test_made_from_scratch_it_opens_and_is_described(project: Path):
     metrics = json.loads((project / "models/base/metrics.json").read_text())
     assert metrics["parameters"] == model.num_parameters()
     assert metrics["vocabulary"] == len(processor.tokenizer) == model.config.text_config.vocab_size
-    assert 0 <= metrics["words_read"] <= 1
+    assert 0 <= metrics["words_read_grounding"] <= 1
     curves = (project / "models/base/curves.csv").read_text().splitlines()
     assert curves[0].split(",")[0] == "step"
-    assert {"what", "where", "centre", "words_read"} <= set(curves[0].split(","))
+    assert {"what", "where", "centre", "words_read_grounding", "words_read_captcha"} <= set(curves[0].split(","))
     assert (project / "models/base/pictures/curves.png").is_file()
     assert not any("heads" in name for name in model.state_dict())
 
