@@ -1,0 +1,56 @@
+"""What stays behind to clean up: `python -I -S keeper.py FOLDER MARKER`, a process of its own beside a session.
+
+It sleeps until the session's end of its standard input closes, which the kernel does even for a process that was
+killed. Then it ends every process that carries the marker in its environment and removes the folder. The marker is
+inherited by everything a program starts, so a process that left its group, its session or its parent is found too.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+
+
+def carriers(marker: str) -> list[int]:
+    """Ids of the living processes whose environment holds `NAME=value` of the marker."""
+    wanted = b"\0" + marker.encode() + b"\0"
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as stream:
+                    environment = stream.read()
+            except OSError:
+                continue  # it is gone, or somebody else's
+            if wanted in b"\0" + environment + b"\0":
+                found.append(int(name))
+    return found
+
+
+def end(marker: str, seconds: float = 10.0) -> list[int]:
+    """Kill every process that carries the marker, also those that are born meanwhile; returns those that stayed."""
+    deadline = time.monotonic() + seconds
+    while (alive := carriers(marker)) and time.monotonic() < deadline:
+        for process in alive:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except OSError:
+                continue
+        time.sleep(0.01)
+    return alive
+
+
+def main() -> None:
+    """Wait for the end of standard input, then clean up."""
+    _, folder, marker = sys.argv
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the end of the session is the only sign to act on
+    while os.read(0, 64):
+        pass
+    end(marker)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
