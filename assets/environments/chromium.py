@@ -170,7 +170,7 @@ class Chromium:
             context.set_default_timeout(self.timeout * 1000)
             context.route(_REMOTE, self._decide)
             context.route_web_socket(re.compile(""), self._decide_socket)
-            context.add_init_script(_STILL_SCRIPT)
+            context.add_init_script(STILL_SCRIPT)
             return context.new_page()
 
     @contextmanager
@@ -255,7 +255,7 @@ class Chromium:
 
 
 _REMOTE = re.compile(r"^(?!file:|data:|about:|blob:)")
-_STILL_SCRIPT = f"""(() => {{
+STILL_SCRIPT = f"""(() => {{
   const sheet = new CSSStyleSheet();
   sheet.replaceSync({STILL!r});
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];

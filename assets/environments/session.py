@@ -105,7 +105,7 @@ class Session(Protocol):
 def open_session(
     platform: str, size: tuple[int, int], app: str = "", browser: Chromium | None = None, **options: Any
 ) -> Session:
-    """A session on a platform. Several phone and web sessions may share one `browser`.
+    """A session on a platform. Several web sessions may share one `browser`; phones share the ADB server they are at.
 
     Args:
         size: width and height of every screenshot, in pixels.
@@ -120,7 +120,7 @@ def open_session(
     if platform == "mobile":
         from assets.environments.phone import PhoneSession
 
-        return PhoneSession(size, browser, **options)
+        return PhoneSession(size, **options)
     if platform == "web" and app.startswith("miniwob/"):
         from assets.environments.miniwob import MiniwobSession
 

@@ -53,7 +53,7 @@ class Sessions:
         size = self.size if size is None else size
         opened = self._open.setdefault((kind, size), [])
         while len(opened) < count:
-            browser = None if platform == "desktop" else self._browser()
+            browser = self._browser() if platform == "web" else None
             opened.append(self._stack.enter_context(open_session(platform, size, app, browser)))
         return opened[:count]
 
