@@ -204,6 +204,39 @@ def parse(
         sys.exit(1)
 
 
+view = typer.Typer(no_args_is_help=True, help="Look at an output of the lineage in a local page.")
+app.add_typer(view, name="view")
+
+
+@view.command()
+def environments() -> None:
+    """The catalogue of apps: search it, look at their screens, see what the probe found."""
+    from dagster_project.view.environments import write_environments
+
+    print(write_environments(_root()).as_uri())
+
+
+@app.command()
+def play(
+    name: Annotated[str, typer.Argument(metavar="APP", help="id of an app of the catalogue")],
+    out: Annotated[Path | None, typer.Option(help="folder of recorded episodes; default: data/played")] = None,
+    size: Annotated[str | None, typer.Option(metavar="WxH", help="of the screen; default: the app's own")] = None,
+    seed: Annotated[int, typer.Option(help="of the episode of a MiniWoB++ page")] = 1,
+) -> None:
+    """Open one app for a person to try, in a local page; what they do is recorded as a trajectory.
+
+    A recorded folder is a batch that the inbox takes. Ctrl-C ends it, and keeps what was recorded.
+    """
+    root = _root()
+    from dagster_project.parse import read_size
+    from dagster_project.view.play import play as serve
+
+    folder = serve(
+        root, name, out or root / "data" / "played", read_size(size), seed, lambda address: print(address, flush=True)
+    )
+    print(f"recorded in {folder}" if folder else "nothing was done, so nothing is recorded")
+
+
 # --- profiles --------------------------------------------------------------------------------------------------------
 
 
