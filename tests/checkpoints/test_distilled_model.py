@@ -19,8 +19,8 @@ from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, load_screens
 from assets.checkpoints.distilled_model import Learner, Ledger, Parameters, average_weights
 from assets.checkpoints.losses.distillation import ErrorClass, TokenClass
 from assets.checkpoints.rollouts import Sampler
-from assets.stage import execute, load_section
-from tests.checkpoints.micro_project import DISTILLATION, OPTIMISATION, REPOSITORY, write_params
+from assets.stage import execute
+from tests.checkpoints.micro_project import DISTILLATION, OPTIMISATION, write_params
 
 WEIGHTS = {
     "right": {"think": 0.1, "type": 0.1, "parameters": 0.1},
@@ -210,8 +210,3 @@ def test_average_weights_is_the_mean() -> None:
     models: list[Any] = [torch.nn.Linear(3, 2) for _ in range(3)]
     average_weights(models[0], [models[1], models[2]])
     assert torch.allclose(models[0].weight, (models[1].weight + models[2].weight) / 2)
-
-
-def test_parameters_of_the_profiles_load() -> None:
-    for file in (REPOSITORY / "params.yaml", REPOSITORY / "infra" / "profiles" / "smoke.yaml"):
-        assert load_section(file, "distilled_model", Parameters).questions >= 5

@@ -14,11 +14,11 @@ from assets.agent import fan
 from assets.agent.model import load_model
 from assets.agent.samples import Sample, load_samples
 from assets.checkpoints import rl_checkpoint
-from assets.checkpoints.rl_checkpoint import Learner, Parameters
+from assets.checkpoints.rl_checkpoint import Learner
 from assets.checkpoints.rollouts import Sampler, sampled_log_probs, scoring_batches
 from assets.errors import InputError, ParameterError
-from assets.stage import execute, load_section
-from tests.checkpoints.micro_project import OPTIMISATION, REPOSITORY, RL, write_params
+from assets.stage import execute
+from tests.checkpoints.micro_project import OPTIMISATION, RL, write_params
 
 
 def metrics(project: Path, domain: str) -> dict[str, float]:
@@ -163,8 +163,3 @@ def test_the_same_seed_draws_the_same_answers(midtrained_project: Path) -> None:
     )
     assert first == again
     assert first != other
-
-
-def test_parameters_of_the_profiles_load() -> None:
-    for file in (REPOSITORY / "params.yaml", REPOSITORY / "infra" / "profiles" / "smoke.yaml"):
-        assert load_section(file, "rl_checkpoint", Parameters).samples >= 2
