@@ -414,6 +414,7 @@ class _Parser:
         start = self.position
         escaped = self._text[start] == "\\"
         quote = self._text[start + 1] if escaped else self._text[start]
+        attempts: list[tuple[str, ...]]
         for triple in ('"""', "'''"):
             if self._text.startswith(triple, start) and self._text.find(triple, start + 3) >= 0:
                 opening, attempts = start + 3, [(triple,)]

@@ -17,7 +17,7 @@ class AppInfo:
         kind: phone, site, miniwob or desktop.
         scale: small (made for the small model: a closed vocabulary, a small screen) or full.
         source: the spec or page it comes from, a path below the environments folder or the package.
-        screens: what its spec names: screens and `dialog:<name>`, or windows (none for a page).
+        screens: what its spec names: screens and `dialog:<name>`, or windows (none for a page or a full program).
     """
 
     id: str
@@ -74,9 +74,9 @@ def catalogue() -> list[AppInfo]:
 
 
 def _desktop_apps() -> list[AppInfo]:
-    from assets.environments.desktop import load_apps
+    from assets.environments.desktop import load_apps, load_programs
 
-    return [
+    small = [
         AppInfo(
             id=app.id,
             platform="desktop",
@@ -85,12 +85,28 @@ def _desktop_apps() -> list[AppInfo]:
             locale=app.locale,
             split=app.split,
             category=app.program,
-            scale="small",
+            scale=app.scale,
             source=f"desktop_apps/{app.id}.json",
             screens=tuple(app.windows),
         )
         for app in load_apps()
     ]
+    full = [
+        AppInfo(
+            id=app.id,
+            platform="desktop",
+            kind="desktop",
+            title=app.title,
+            locale=app.locale,
+            split=app.split,
+            category=app.category,
+            scale=app.scale,
+            source=f"desktop_apps/{app.id}.yaml",
+            screens=(),
+        )
+        for app in load_programs()
+    ]
+    return [*small, *full]
 
 
 def hints(app: AppInfo) -> tuple[frozenset[str], dict[str, str]]:
@@ -98,9 +114,8 @@ def hints(app: AppInfo) -> tuple[frozenset[str], dict[str, str]]:
     if app.kind == "desktop":
         from assets.environments.desktop import load_apps
 
-        (spec,) = (known for known in load_apps() if known.id == app.id)
-        controls = [control for window in spec.windows.values() for control in window.controls]
-        return frozenset(control.label for control in controls if control.opens), {}
+        windows = [window for spec in load_apps() if spec.id == app.id for window in spec.windows.values()]
+        return frozenset(control.label for window in windows for control in window.controls if control.opens), {}
     if app.kind == "miniwob":
         return frozenset(), {}
     leads: set[str] = set()

@@ -25,7 +25,7 @@ from assets.environments.session import Session
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import image_type
 from assets.environments.workers import Sessions, spread
-from assets.errors import HesperError, InfrastructureError
+from assets.errors import HesperError, InfrastructureError, ParameterError
 from assets.stage import Stage, StageParameters, write_parquet
 
 if TYPE_CHECKING:
@@ -182,10 +182,10 @@ def probe_app(sessions: Sessions, job: Job) -> Probe:
     for _ in range(parameters.attempts):
         try:
             found = _probe(sessions.get(app.platform, app.id, job.size), job)
-        except InfrastructureError as error:
-            found = Probe(trouble=str(error), fault="infrastructure")
-        except HesperError as error:  # its spec or its page is wrong
+        except ParameterError as error:  # its spec is wrong
             found = Probe(trouble=str(error), fault="app")
+        except HesperError as error:  # something broke, or is not installed
+            found = Probe(trouble=str(error), fault="infrastructure")
         if not found.trouble:
             break
     return found

@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Sessions:
-    """Sessions of every platform and size (MiniWoB pages apart), opened when first asked for, sharing one browser."""
+    """Sessions of every platform and size (MiniWoB pages apart), opened when first asked for; pages share a browser."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = size

@@ -99,7 +99,7 @@ def test_coverage_counts_and_leads_to_apps(page: Page) -> None:
     page.locator("summary").click()
     table = page.locator("#coverage table").first
     assert table.locator("tr").nth(2).inner_text().split() == ["mobile", "301", "301", "602", "602"]
-    page.get_by_role("button", name="banking").click()
+    page.locator("#coverage").get_by_role("button", name="banking").click()
     assert page.locator("#count").inner_text() == "1 of 303 apps"
     page.get_by_label("category").select_option("")
     page.get_by_label("probe").select_option("infrastructure")
