@@ -1,9 +1,11 @@
 """One Chromium for many sessions: found, started with deterministic flags, cut off from the network, watched.
 
 A browser holds many isolated pages, each a context of its own. Screenshots go over the DevTools protocol and are the
-same bytes for the same page: no caret, no animations, no sub-pixel text. Whatever a page asks of the network is
-refused and logged unless its origin is on the allow list. A browser that dies or hangs raises `InfrastructureError`
-within its time-out and is started again for the next page.
+same bytes for the same page: no caret, no animations, no sub-pixel text. Whatever a page asks of the network or of this
+machine's files is refused and logged unless it is on the allow list: requests are stopped in the browser, and what that
+does not see (redirects, shared workers, web sockets, prefetching) at the `Gate`. A browser that dies or hangs raises
+`InfrastructureError` within its time-out and is started again for the next page. Profile and temporary files lie in one
+folder that goes with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -15,19 +17,24 @@ import re
 import secrets
 import shutil
 import signal
+import subprocess
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from assets.environments.gate import Gate
 from assets.errors import InfrastructureError, MissingProgramError
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, Playwright, Route, WebSocketRoute
+    from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, Playwright, Route
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +54,11 @@ FLAGS = (
     "--force-device-scale-factor=1",
     "--hide-scrollbars",
     "--disable-frame-rate-limit",
+    "--disable-smooth-scrolling",
+    "--disable-breakpad",
+    "--proxy-bypass-list=<-loopback>",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
 """Every machine draws alike and nothing phones home."""
@@ -60,7 +72,16 @@ STILL = (
 START_SECONDS = 60.0
 """How long a browser may take to start on a busy machine."""
 
-_LOCAL_SCHEMES = ("file", "data", "about", "blob")
+_LOCAL_SCHEMES = ("data", "about", "blob")
+_MAKERS_HOSTS = frozenset(
+    f"{name}.{domain}"
+    for domain, names in {
+        "google.com": ("accounts", "clients1", "clients2", "clients4", "android.clients", "www"),
+        "googleapis.com": ("update", "optimizationguide-pa", "safebrowsing", "content-autofill", "www"),
+    }.items()
+    for name in names
+)
+"""Where Chromium calls for updates and accounts, whatever its flags say."""
 
 
 def find_chromium() -> str:
@@ -89,15 +110,15 @@ def find_chromium() -> str:
 
 
 @contextmanager
-def browser(allow: Sequence[str] = (), timeout: float = 60.0) -> Iterator[Chromium]:
+def browser(allow: Sequence[str] = (), timeout: float = 60.0, files: Sequence[Path] = ()) -> Iterator[Chromium]:
     """A running Chromium, closed at the end of the block.
 
     Args:
-        allow: origins that pages may reach, such as `https://staging.example.org`; everything else that is not a
-            local file is refused and logged.
+        allow: origins that pages may reach, such as `https://staging.example.org:8443`; another port is another origin.
         timeout: seconds after which a call counts as hung and the browser is killed.
+        files: folders whose pages may be opened as `file://`, beside the project's own.
     """
-    chromium = Chromium(allow, timeout)
+    chromium = Chromium(allow, timeout, files)
     try:
         yield chromium
     finally:
@@ -106,7 +127,7 @@ def browser(allow: Sequence[str] = (), timeout: float = 60.0) -> Iterator[Chromi
 
 def screenshot(page: Page, clip: tuple[float, float, float, float] | None = None) -> bytes:
     """PNG of what the page shows, or of `clip` (x, y, width, height in CSS pixels)."""
-    options: dict[str, Any] = {"format": "png"}
+    options: dict[str, Any] = {"format": "png", "optimizeForSpeed": True}
     if clip is not None:
         options["clip"] = dict(zip(("x", "y", "width", "height"), clip, strict=True), scale=1)
     return base64.b64decode(devtools(page).send("Page.captureScreenshot", options)["data"])
@@ -129,17 +150,27 @@ class Chromium:
     Attributes:
         allow: origins that pages may reach.
         timeout: seconds after which a guarded call counts as hung.
-        refused: addresses that pages asked for and did not get, in order.
+        flags: more flags of the program, for those who look into it.
+        refused: addresses that pages asked for and did not get, in order. Of what goes through a tunnel (https, web
+            sockets) and was not stopped in the page, host and port.
     """
 
-    def __init__(self, allow: Sequence[str] = (), timeout: float = 60.0) -> None:
+    def __init__(self, allow: Sequence[str] = (), timeout: float = 60.0, files: Sequence[Path] = ()) -> None:
         self.allow = frozenset(_origin(url) for url in allow)
         self.timeout = timeout
+        self.flags: tuple[str, ...] = ()
         self.refused: list[str] = []
+        self._foreign = _all_but(self.allow, (*_own_pages(), *(folder.resolve() for folder in files)))
         self._browser: Browser | None = None
+        self._gate: Gate | None = None
         self._token = ""
         self._driver = _Driver.acquire()
         self._watchdog = _Watchdog(self.kill)
+
+    @property
+    def folder(self) -> Path:
+        """Where files may lie that shall not outlive this process."""
+        return self._driver.folder
 
     @property
     def alive(self) -> bool:
@@ -168,8 +199,7 @@ class Chromium:
                 service_workers="block",
             )
             context.set_default_timeout(self.timeout * 1000)
-            context.route(_REMOTE, self._decide)
-            context.route_web_socket(re.compile(""), self._decide_socket)
+            context.route(self._foreign, self._abort)
             context.add_init_script(STILL_SCRIPT)
             return context.new_page()
 
@@ -190,7 +220,7 @@ class Chromium:
 
     def allows(self, url: str) -> bool:
         """Whether pages may reach an address."""
-        return urlsplit(url).scheme in _LOCAL_SCHEMES or _origin(url) in self.allow
+        return self._foreign.match(url) is None
 
     def refuse(self, url: str) -> None:
         """Log that an address was asked for and is not allowed."""
@@ -220,41 +250,63 @@ class Chromium:
             except Error:
                 self.kill()
             self._browser = None
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
         self._watchdog.stop()
         self._driver.release()
 
     def _start(self) -> Browser:
         if not self.alive:
             self._token = f"--hesper-instance={secrets.token_hex(8)}"
-            hosts = sorted({urlsplit(origin).hostname or "" for origin in self.allow})
-            resolver = ", ".join(["MAP * ~NOTFOUND", *(f"EXCLUDE {host}" for host in hosts)])
+            if self._gate is None:
+                self._gate = Gate(self.allows, self._stop)
             program = find_chromium()
             with self.guard("start", START_SECONDS + self.timeout):
                 self._browser = self._driver.playwright.chromium.launch(
                     executable_path=program,
-                    args=[*FLAGS, f"--host-resolver-rules={resolver}", self._token],
+                    args=[*FLAGS, *self.flags, f"--proxy-server={self._gate.address}", self._token],
+                    env={**os.environ, "TMPDIR": str(self.folder)},
                     timeout=START_SECONDS * 1000,
                 )
         assert self._browser is not None
         return self._browser
 
-    def _decide(self, route: Route) -> None:
-        url = route.request.url
-        if self.allows(url):
-            route.continue_()
+    def _stop(self, url: str) -> None:
+        """Log what the gate refused. The browser's own attempts to reach its maker are no page's."""
+        if urlsplit(url).hostname in _MAKERS_HOSTS:
+            log.debug("refused the browser itself: %s", url)
         else:
             self.refuse(url)
-            route.abort("blockedbyclient")
 
-    def _decide_socket(self, socket: WebSocketRoute) -> None:
-        if _origin(socket.url) in self.allow:
-            socket.connect_to_server()
-        else:
-            self.refuse(socket.url)
-            socket.close(code=1008, reason="not on the allow list")
+    def _abort(self, route: Route) -> None:
+        self.refuse(route.request.url)
+        route.abort("blockedbyclient")
 
 
-_REMOTE = re.compile(r"^(?!file:|data:|about:|blob:)")
+def _all_but(allow: frozenset[str], folders: Sequence[Path]) -> re.Pattern[str]:
+    """Matches the addresses that pages may not reach, in the syntax that Python and the browser's driver share."""
+    allowed = [f"{scheme}:" for scheme in _LOCAL_SCHEMES]
+    allowed += [f"{_escape(folder.as_uri())}/" for folder in folders]
+    for origin in sorted(allow):
+        scheme, _, host = origin.partition("://")
+        for spelling in sorted({host, host.removesuffix({"http": ":80", "https": ":443"}.get(scheme, "-"))}):
+            allowed.append(f"{scheme}://{_escape(spelling)}(?:[/?#]|$)")
+    return re.compile(f"^(?!{'|'.join(allowed)})")
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[.*+?^${}()|\[\]\\]", r"\\\g<0>", text)
+
+
+@cache
+def _own_pages() -> tuple[Path, ...]:
+    """The folders of the project's own pages: the runtime's, and MiniWoB++ where it is installed."""
+    found = find_spec("miniwob")
+    package = [Path(place).resolve() for place in (found.submodule_search_locations or ())] if found else []
+    return (Path(__file__).resolve().parent / "runtime", *package)
+
+
 STILL_SCRIPT = f"""(() => {{
   const sheet = new CSSStyleSheet();
   sheet.replaceSync({STILL!r});
@@ -286,14 +338,39 @@ def _processes_with(token: str) -> list[int]:
 
 
 class _Driver:
-    """Playwright's driver process: one a thread, shared by its browsers, stopped with the last of them."""
+    """Playwright's driver process: one a thread, shared by its browsers, stopped with the last of them.
+
+    It and its browsers keep their temporary files in `folder`. A shell waits for the end of this process, whatever it
+    is, and then ends what is left of the browsers and removes the folder.
+    """
 
     _of_thread = threading.local()
+    _starting = threading.Lock()
 
     def __init__(self) -> None:
         from playwright.sync_api import sync_playwright
 
-        self.playwright: Playwright = sync_playwright().start()
+        # Chromium puts a socket in there, whose path may have 107 characters.
+        place = tempfile.gettempdir()
+        self.folder = Path(tempfile.mkdtemp(prefix="hesper-", dir=place if len(place) <= _PLACE_LENGTH else "/tmp"))
+        self._reaper = subprocess.Popen(
+            ["/bin/sh", "-c", _REAP, "hesper-reaper", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with self._starting:
+            # The driver makes profile folders where its environment says, and takes that from ours.
+            before = os.environ.get("TMPDIR")
+            os.environ["TMPDIR"] = str(self.folder)
+            try:
+                self.playwright: Playwright = sync_playwright().start()
+            finally:
+                if before is None:
+                    del os.environ["TMPDIR"]
+                else:
+                    os.environ["TMPDIR"] = before
         self._users = 0
 
     @classmethod
@@ -309,6 +386,23 @@ class _Driver:
         if self._users == 0:
             self.playwright.stop()
             self._of_thread.driver = None
+            self._reaper.communicate()
+
+
+_PLACE_LENGTH = 48
+
+_REAP = """trap '' INT TERM HUP
+cat > /dev/null
+for file in $(grep -lsaF -- "$1" /proc/[0-9]*/cmdline); do
+  pid=${file#/proc/}; pid=${pid%%/*}
+  [ "$pid" = $$ ] || kill -9 "$pid"
+done
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  rm -rf -- "$1" && break
+  sleep 0.1
+done
+"""
+"""Reads until the process that holds the other end is gone. A browser that is just dying may still write a file."""
 
 
 class _Watchdog:

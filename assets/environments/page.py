@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +11,7 @@ from assets.environments.chromium import Chromium, screenshot
 from assets.environments.session import Element, digest
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import Screenshot
+from assets.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -38,6 +40,7 @@ class PageSession:
 
     platform = "web"
     touch = False
+    downloads = False
     above = 0
     """Pixels of the page above what the session shows."""
     least = (0, 0)
@@ -61,12 +64,11 @@ class PageSession:
     def reset(self, task: TaskContract) -> None:
         """Bring the page into the task's initial state, on a new page if the old one broke."""
         if self._page is not None and (self._page.is_closed() or not self.browser.alive):
-            self._page = None
+            self._leave()
         if self._page is None:
             width, height = max(self.size[0], self.least[0]), max(self.size[1] + self.above, self.least[1])
-            self._page = self.browser.new_page(width, height, touch=self.touch)
-            # A page that crashed stays open but answers nothing.
-            self._page.on("crash", lambda page: page.close())
+            self._page = self.browser.new_page(width, height, touch=self.touch, downloads=self.downloads)
+            self._opened(self._page)
         with self.browser.guard(f"reset {task.app}"):
             self._note = None
             self.page.mouse.move(0, 0)
@@ -75,9 +77,9 @@ class PageSession:
     def observe(self) -> Screenshot:
         """What the page shows."""
         with self.browser.guard("take a screenshot"):
+            png = screenshot(self.page)
             whole = self.page.viewport_size == {"width": self.size[0], "height": self.size[1]}
-            clip = None if whole else (0, self.above, *self.size)
-            return Screenshot(screenshot(self.page, clip), *self.size)
+            return Screenshot(png if whole else _cut(png, (0, self.above, *self.size)), *self.size)
 
     def act(self, action: Action) -> None:
         """Carry out one action through the browser's real mouse and keyboard.
@@ -123,14 +125,7 @@ class PageSession:
 
     def close(self) -> None:
         """Close the page, and the browser if it is the session's own."""
-        from playwright.sync_api import Error
-
-        if self._page is not None:
-            try:
-                self._page.context.close()
-            except Error:
-                self.browser.kill()
-            self._page = None
+        self._leave()
         if self._owns_browser:
             self.browser.close()
 
@@ -147,6 +142,23 @@ class PageSession:
         """The open page."""
         assert self._page is not None, "reset the session first"
         return self._page
+
+    def _opened(self, page: Page) -> None:
+        """Watch a page that was just opened."""
+        # A page that crashed stays open but answers nothing.
+        page.on("crash", lambda page: page.close())
+
+    def _leave(self) -> None:
+        """Close the page with all that belongs to it; the next reset opens another."""
+        from playwright.sync_api import Error
+
+        page, self._page = self._page, None
+        if page is not None and self.browser.alive:
+            try:
+                with self.browser.guard("close a page"):
+                    page.context.close()
+            except (Error, InfrastructureError):
+                self.browser.kill()
 
     def _begin(self, task: TaskContract) -> None:
         raise NotImplementedError
@@ -214,6 +226,17 @@ class PageSession:
         return x, y + self.above
 
 
+def _cut(png: bytes, part: tuple[int, int, int, int]) -> bytes:
+    """The part (x, y, width, height) of a picture: quicker than a clip, for which Chromium draws the page again."""
+    from PIL import Image
+
+    x, y, width, height = part
+    cut = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as image:
+        image.convert("RGB").crop((x, y, x + width, y + height)).save(cut, "PNG", compress_level=3)
+    return cut.getvalue()
+
+
 def _key(name: str) -> str:
     if name in _KEYS:
         return _KEYS[name]
@@ -226,13 +249,24 @@ _SCROLL = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 """Directions of a Scroll, each half a screen far."""
 
 _LOOK_FOR_SELECT = """([x, y]) => {
-  const found = document.elementFromPoint(x, y)?.closest("select") ?? null;
-  window.hesperSelect = found !== null && found.size <= 1 && !found.multiple ? found : null;
+  let found = document.elementFromPoint(x, y);
+  for (;;) {
+    const inner = found?.shadowRoot?.elementFromPoint(x, y) ?? null;
+    if (inner !== null && inner !== found) { found = inner; continue; }
+    if (found?.tagName !== "IFRAME" || found.contentDocument === null) break;
+    const box = found.getBoundingClientRect();
+    x -= box.left + found.clientLeft;
+    y -= box.top + found.clientTop;
+    found = found.contentDocument.elementFromPoint(x, y);
+  }
+  found = found?.closest("select") ?? null;
+  window.hesperSelect = found !== null && found.size <= 1 && !found.multiple && !found.disabled ? found : null;
   return window.hesperSelect === null ? null : [...found.options].map((option) => option.text);
 }"""
 _CHOOSE = """(index) => {
   const list = window.hesperSelect ?? null;
-  if (list === null || index >= list.options.length) return false;
+  if (list === null || !list.isConnected || index >= list.options.length) return false;
+  if (list.options[index].disabled || list.options[index].parentElement.disabled) return false;
   list.selectedIndex = index;
   for (const name of ["input", "change"]) list.dispatchEvent(new Event(name, { bubbles: true }));
   return true;

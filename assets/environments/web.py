@@ -2,37 +2,153 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from assets.agent.actions import Action
+from assets.agent.actions import WEB_HOTKEY_KEYS, Action, ActionError
+from assets.environments.chromium import devtools
 from assets.environments.page import PageSession
 from assets.environments.simulated import RUNTIME_URL, SimulatedSession
+from assets.environments.task import TaskContract
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Dialog, Download, FileChooser, Page
 
 DOMAIN = "test"
 """Simulated sites live at `https://<id>.test/<screen>`, a name that no real site can have."""
 
+LOAD_SECONDS = 10.0
+"""How long an action waits for a real page to be loaded; one that never ends loading is then looked at as it is."""
+
 
 class WebSession(SimulatedSession):
-    """A browser tab. It starts on the task's site.
+    """A browser window. It starts on the task's site: the id of a simulated one, or the address of an allowed real one.
 
-    Launch opens a simulated site by its address, or a real one whose origin the browser's allow list names. On a real
-    site the state holds the address and the title; everything else is the site's own.
+    Launch opens a simulated site by its address, or a real one whose origin the browser's allow list names. What no
+    screenshot shows comes as the next turn's note:
+
+    - a click on a native `<select>`: its options; SelectOption chooses;
+    - a dialog of the page, which is answered at once: an alert with OK, a leave-this-page with leave, a confirm or
+      prompt with Cancel. If the next action is Hotkey(keys=['enter']) or Type, the action that led to the dialog is
+      carried out again and the answer is OK, with the text typed;
+    - a file chooser: the files there are; Type names those to choose, one a line;
+    - a download: its name.
+
+    Files lie in a folder of the session's own, which a reset empties and fills with the task's `resources["files"]`
+    (name -> text). A page that opens a new tab is followed there; PressBack on a tab without a past closes it.
+
+    State of a real site: url, title, text (a hash of what it says), fields (name or id -> value), scroll, tabs; and on
+    any site, once there are files, files (name -> hash).
     """
 
     platform = "web"
+    downloads = True
     _left: Any = None
     """State of the simulated sites when a real one was opened."""
+    _folder: Path | None = None
+    _visited = False
+    """Whether a real site was opened: its cookies and storage must not reach the next episode."""
+    _task: TaskContract | None = None
+    _acted: list[Action]
+    _tabs: list[Page]
+    _arriving: list[Download]
+    _opening = 0
+    """Tabs that a page has asked for and that are not there yet."""
+    _acting: Action | None = None
+    """What is being carried out."""
+    _asked: Action | None = None
+    """The action that led to a dialog which was answered with Cancel."""
+    _answer: Action | None = None
+    """The action that answers dialogs with OK."""
+    _chooser: FileChooser | None = None
+
+    def reset(self, task: TaskContract) -> None:
+        """Bring the window into the task's initial state: one tab, fresh cookies, the task's files."""
+        if self._page is not None and (self._visited or len(self._tabs) != 1):
+            self._leave()
+        self._visited = False
+        self._task, self._acted = task, []
+        self._fill(task.resources.get("files", {}))
+        self._asked = self._chooser = self._answer = None
+        super().reset(task)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of simulated sites is everything; a real site is brought back by doing the same again."""
+        if self._on_site:
+            return super().snapshot()
+        return {"task": self._task, "actions": list(self._acted)}
+
+    def restore(self, snapshot: Any) -> None:
+        """Bring a snapshot back."""
+        if "state" in snapshot:
+            super().restore({**snapshot, "state": {k: v for k, v in snapshot["state"].items() if k != "files"}})
+            return
+        self.reset(snapshot["task"])
+        for action in snapshot["actions"]:
+            self.act(action)
+
+    def close(self) -> None:
+        """Close the tabs and remove the files."""
+        super().close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def page(self) -> Page:
+        """The tab in front."""
+        return self._tabs[-1] if self._page is not None and self._tabs else super().page
+
+    @property
+    def files(self) -> Path:
+        """The session's own folder: downloads land here, uploads come from here."""
+        assert self._folder is not None, "reset the session first"
+        return self._folder
+
+    def _begin(self, task: TaskContract) -> None:
+        if "://" not in task.app:
+            super()._begin(task)
+            return
+        self._app, self._agent = "", {"answer": None, "notes": [], "album": 0}
+        self._visit(task.app)
 
     def _state(self) -> dict[str, Any]:
+        files = {path.name: _hash(path.read_bytes()) for path in sorted(self.files.iterdir())}
+        kept = {"files": files} if files else {}
         if self._on_site:
-            return super()._state()
-        return {"url": self.page.url, "title": self.page.title(), **self._agent}
+            return {**super()._state(), **kept}
+        seen = self.page.evaluate(_PAGE_STATE)
+        seen["text"] = _hash(seen["text"].encode())
+        return {"url": self.page.url, **seen, "tabs": len(self._tabs), **kept, **self._agent}
 
     def _elements(self) -> list[Any]:
         return super()._elements() if self._on_site else PageSession._elements(self)
 
     def _perform(self, action: Action) -> None:
+        if len(action.keys) > WEB_HOTKEY_KEYS:
+            raise ActionError(f"at most {WEB_HOTKEY_KEYS} keys on the web, here are {len(action.keys)}", 0)
+        self._note = None
+        self._acted.append(action)
+        asked, self._asked = self._asked, None
+        chooser, self._chooser = self._chooser, None
+        if asked is not None and (action.name == "Type" or (action.name, action.keys) == ("Hotkey", ("enter",))):
+            self._answer = action
+            self._acting = asked
+        elif chooser is not None and action.name == "Type":
+            self._choose(chooser, (action.content or "").split("\n"))
+            self._settle()
+            return
+        else:
+            self._answer = None
+            self._acting = action
+        self._carry_out(self._acting)
+        self._settle()
+        self._answer = None
+
+    def _carry_out(self, action: Action) -> None:
         match action.name:
             case "PressBack":
                 if self._on_site:
@@ -42,11 +158,13 @@ class WebSession(SimulatedSession):
             case "Launch":
                 self._launch(action.content or "")
             case "GetUrl":
-                self._note = self._address() if self._on_site else self.page.url
+                self._remark(self._address() if self._on_site else self.page.url)
             case "TakeNote":
                 self._agent["notes"].append(action.content)
             case _:
                 super()._perform(action)
+
+    # --- where the window is -----------------------------------------------------------------------------------------
 
     def _launch(self, url: str) -> None:
         parts = urlsplit(url if "://" in url else f"https://{url}")
@@ -54,24 +172,48 @@ class WebSession(SimulatedSession):
         if domain == DOMAIN and site in self.specs:
             screen = parts.path.strip("/") or self.specs[site].start
             if screen not in self.specs[site].screens:
-                self._note = f"{url}: not found"
+                self._remark(f"{url}: not found")
                 return
             self._open_runtime()
-            self.page.evaluate("([site, screen]) => hesper.launch(site, screen)", [site, screen])
+            self.launch(site, screen)
         elif parts.scheme in ("http", "https") and self.browser.allows(parts.geturl()):
             if self._on_site:
                 self._left, self._installed = self.page.evaluate("hesper.get()"), False
-            self.page.goto(parts.geturl())
+            self._visit(parts.geturl())
         else:
             self.browser.refuse(parts.geturl())
-            self._note = f"{url}: refused, not on the allow list"
+            self._remark(f"{url}: refused, not on the allow list")
+
+    def _visit(self, url: str) -> None:
+        """Open a real address. One that leads to a download or away from the allow list is the agent's to know about;
+        one that does not answer is not."""
+        from playwright.sync_api import Error
+
+        self._visited = True
+        self._installed = False
+        refused = len(self.browser.refused)
+        try:
+            self.page.goto(url, wait_until="commit")
+        except Error as error:
+            if len(self.browser.refused) > refused:
+                self._remark(f"{self.browser.refused[-1]}: refused, not on the allow list")
+            elif "Download is starting" not in str(error):
+                raise
+        self._settle()
 
     def _go_back(self) -> None:
-        """The page before; a simulated site comes back as it was left."""
-        self.page.go_back()
-        if self.page.url == RUNTIME_URL:
-            self._open_runtime()
-            self.page.evaluate("state => hesper.set(state)", self._left)
+        """The page before; a simulated site comes back as it was left. A tab without a page before is closed."""
+        history = devtools(self.page).send("Page.getNavigationHistory")
+        if history["currentIndex"] > 0:
+            self.page.go_back(wait_until="commit")
+            if self.page.url == RUNTIME_URL:
+                self._open_runtime()
+                self._set(self._left)
+        elif len(self._tabs) > 1:
+            self._tabs.pop().close()
+            self._remark("the tab is closed")
+        else:
+            self._remark("there is no page before")
 
     @property
     def _on_site(self) -> bool:
@@ -80,3 +222,143 @@ class WebSession(SimulatedSession):
     def _address(self) -> str:
         foreground, screen = self.page.evaluate("[hesper.get().foreground, hesper.get().view.screen]")
         return f"https://{foreground}.{DOMAIN}/{screen}"
+
+    def _settle(self) -> None:
+        """Wait until what an action set off on a real page has happened: a frame, a navigation, downloads."""
+        from playwright.sync_api import Error
+
+        if self._on_site:
+            return
+        try:
+            self.page.evaluate(_NEXT_FRAME)
+        except Error:
+            if not self.browser.alive:
+                raise
+        waited = 0.0
+        while self._opening > 0 and waited < LOAD_SECONDS * 1000:
+            self.page.wait_for_timeout(_POLL_MS)
+            waited += _POLL_MS
+        self._opening = 0
+        if self._on_site:
+            return
+        try:
+            self.page.wait_for_load_state("load", timeout=LOAD_SECONDS * 1000)
+        except Error:
+            if not self.browser.alive:
+                raise
+        while self._arriving:
+            self._keep(self._arriving.pop(0))
+
+    # --- tabs, dialogs, files ----------------------------------------------------------------------------------------
+
+    def _opened(self, page: Page) -> None:
+        super()._opened(page)
+        self._installed = False
+        self._tabs, self._arriving, self._opening = [], [], 0
+        self._follow(page)
+        page.context.on("page", self._follow)
+
+    def _follow(self, page: Page) -> None:
+        self._tabs.append(page)
+        page.on("close", lambda page: self._tabs.remove(page) if page in self._tabs else None)
+        page.on("dialog", self._reply)
+        page.on("filechooser", self._offer)
+        page.on("download", lambda download: self._arriving.append(download))
+        if len(self._tabs) > 1:
+            self._opening -= 1
+            page.on("crash", lambda page: page.close())
+        session = devtools(page)
+        session.on("Page.windowOpen", self._expect)
+        session.send("Page.enable")
+
+    def _expect(self, event: dict[str, Any]) -> None:
+        self._opening += 1
+
+    def _reply(self, dialog: Dialog) -> None:
+        """Answer a dialog at once: nothing else happens on its page as long as it is open."""
+        from playwright.sync_api import Error
+
+        said = f"{dialog.type}: {dialog.message}".rstrip(": ")
+        try:
+            if dialog.type in ("alert", "beforeunload"):
+                dialog.accept()
+                self._remark(said)
+            elif self._answer is not None:
+                text = self._answer.content if self._answer.name == "Type" else dialog.default_value
+                dialog.accept(text or "")
+                self._remark(f"{said}\nanswered OK")
+            else:
+                dialog.dismiss()
+                self._asked = self._acting
+                self._remark(f"{said}\nanswered Cancel; Hotkey(keys=['enter']) or Type does it again and answers OK")
+        except Error:
+            return  # The page went away with its dialog.
+
+    def _offer(self, chooser: FileChooser) -> None:
+        self._chooser = chooser
+        names = "\n".join(path.name for path in sorted(self.files.iterdir()))
+        self._remark(f"choose {'files' if chooser.is_multiple() else 'a file'} with Type, one name a line:\n{names}")
+
+    def _choose(self, chooser: FileChooser, names: list[str]) -> None:
+        known = {path.name: path for path in self.files.iterdir()}
+        if missing := [name for name in names if name not in known]:
+            self._chooser = chooser
+            self._remark(f"no file {', '.join(missing)}; there are: {', '.join(sorted(known))}")
+        elif len(names) > 1 and not chooser.is_multiple():
+            self._chooser = chooser
+            self._remark("only one file can be chosen")
+        else:
+            chooser.set_files([known[name] for name in names])
+
+    def _keep(self, download: Download) -> None:
+        """Put a finished download into the session's folder, under a name that is free."""
+        from playwright.sync_api import Error
+
+        name = Path(download.suggested_filename).name or "download"
+        target = self.files / name
+        number = 1
+        while target.exists():
+            target = self.files / f"{Path(name).stem} ({number}){Path(name).suffix}"
+            number += 1
+        try:
+            download.save_as(target)
+        except Error:
+            if not self.browser.alive:
+                raise
+            self._remark(f"{name}: the download failed")
+        else:
+            self._remark(f"downloaded {target.name}")
+
+    def _fill(self, files: dict[str, str]) -> None:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="files-", dir=self.browser.folder))
+        for path in self._folder.iterdir():
+            path.unlink()
+        for name, text in files.items():
+            (self._folder / Path(name).name).write_text(text, encoding="utf-8")
+
+    def _remark(self, text: str) -> None:
+        self._note = text if self._note is None else f"{self._note}\n{text}"
+
+
+_POLL_MS = 10
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+_NEXT_FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+_PAGE_STATE = """() => {
+  const fields = {};
+  for (const field of document.querySelectorAll("input, textarea, select")) {
+    const name = field.name || field.id;
+    if (!name || ["password", "hidden", "submit", "button", "image", "reset"].includes(field.type)) continue;
+    if (field.type === "radio") { if (field.checked) fields[name] = field.value; }
+    else if (field.type === "checkbox") fields[name] = field.checked;
+    else if (field.type === "file") fields[name] = [...field.files].map((file) => file.name);
+    else fields[name] = field.value;
+  }
+  const scroll = [Math.round(window.scrollX), Math.round(window.scrollY)];
+  return { title: document.title, text: document.body?.innerText ?? "", fields, scroll };
+}"""

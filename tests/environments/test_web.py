@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from assets.agent.actions import Action, ActionError
-from assets.environments.chromium import Chromium
+from assets.agent.actions import Action, ActionError, from_pixel
+from assets.environments.chromium import Chromium, browser
 from assets.environments.task import TaskContract
 from assets.environments.web import WebSession
+from assets.errors import InfrastructureError
 from tests.environments.conftest import SIZE, Site
 from tests.environments.test_phone import LONG, press, task, where
 
@@ -94,7 +98,8 @@ def test_an_allowed_site_is_driven_like_any_page(web: WebSession, site: Site) ->
     (button,) = web.elements()
     assert (button.label, button.kind, button.visible) == ("Save", "button:submit", True)
     press(web, "Save")
-    assert web.state() == {"url": f"{site.origin}/staging", "title": "Pressed", "answer": None, "notes": [], "album": 0}
+    state = web.state()
+    assert (state["url"], state["title"], state["tabs"]) == (f"{site.origin}/staging", "Pressed", 1)
     web.act(Action("GetUrl"))
     assert web.note() == f"{site.origin}/staging"
     web.act(Action("PressBack"))
@@ -102,3 +107,149 @@ def test_an_allowed_site_is_driven_like_any_page(web: WebSession, site: Site) ->
     web.act(Action("Launch", content=f"{site.origin}/staging"))
     web.reset(task("store-en"))
     assert web.state()["view"]["screen"] == "start"
+
+
+def real(site: Site, path: str, **resources: Any) -> TaskContract:
+    """A task that starts on a page of the site."""
+    return TaskContract("t", "web", site.origin + path, "en", "", resources=resources)
+
+
+def middle(session: WebSession, kind: str) -> tuple[int, int]:
+    """The middle of the first element of a kind."""
+    found = next(element for element in session.elements() if element.kind == kind and element.visible)
+    return from_pixel(*found.center, *SIZE)
+
+
+def test_a_task_starts_on_a_real_page_without_the_cookies_of_the_last(web: WebSession, site: Site) -> None:
+    for _ in range(2):
+        web.reset(real(site, "/cookie"))
+        assert web.state()["title"] == "none"
+    web.act(Action("Launch", content=f"{site.origin}/cookie"))
+    assert web.state()["title"] == "a=1"
+
+
+def test_a_real_form_is_filled_in_and_sent(web: WebSession, site: Site) -> None:
+    web.reset(real(site, "/form"))
+    empty = web.digest()
+    web.act(Action("Click", point=middle(web, "input:text")))
+    web.act(Action("Type", content="Ada"))
+    web.act(Action("Click", point=middle(web, "select:select-one")))
+    assert web.note() == "0: Small\n1: None\n2: Large"
+    web.act(Action("SelectOption", index=1))
+    assert "no option 1" in (web.note() or ""), "it is disabled"
+    web.act(Action("SelectOption", index=2))
+    assert web.state()["fields"] == {"who": "Ada", "files": [], "size": "Large"}
+    assert web.digest() != empty
+    snapshot, seen = web.snapshot(), web.digest()
+    web.act(Action("Click", point=middle(web, "button:submit")))
+    assert web.state()["url"] == f"{site.origin}/sent?who=Ada&files=&size=Large"
+    web.act(Action("PressBack"))
+    assert web.state()["url"] == f"{site.origin}/form"
+    web.act(Action("PressBack"))
+    assert web.state()["url"] in ("about:blank", f"{site.origin}/form")
+    web.restore(snapshot)
+    assert web.digest() == seen
+
+
+def test_uploads_come_from_the_sessions_folder_and_downloads_land_there(web: WebSession, site: Site) -> None:
+    web.reset(real(site, "/form", files={"cv.txt": "Ada", "../letter.txt": "Dear"}))
+    before = web.state()["files"]
+    assert list(before) == ["cv.txt", "letter.txt"]
+    web.act(Action("Click", point=middle(web, "input:file")))
+    assert web.note() == "choose files with Type, one name a line:\ncv.txt\nletter.txt"
+    web.act(Action("Type", content="/etc/passwd"))
+    assert web.note() == "no file /etc/passwd; there are: cv.txt, letter.txt"
+    web.act(Action("Type", content="cv.txt\nletter.txt"))
+    assert web.state()["fields"]["files"] == ["cv.txt", "letter.txt"]
+    web.act(Action("Launch", content=f"{site.origin}/tabs"))
+    for name in ("report.csv", "report (1).csv"):
+        web.act(Action("Click", point=where(web, "Get")))
+        assert web.note() == f"downloaded {name}"
+    assert set(web.state()["files"]) == {*before, "report.csv", "report (1).csv"}
+    assert (web.files / "report.csv").read_bytes() == b"a,b\n1,2\n"
+    web.reset(task("store-en"))
+    assert "files" not in web.state()
+
+
+def test_new_tabs_are_followed_and_closed_by_back(web: WebSession, site: Site) -> None:
+    for opener, path in (("Open", "/page"), ("Window", "/form")):
+        web.reset(real(site, "/tabs"))
+        web.act(Action("Click", point=where(web, opener)))
+        state = web.state()
+        assert (state["url"], state["tabs"]) == (site.origin + path, 2)
+        assert web.observe().width == SIZE[0]
+        web.act(Action("PressBack"))
+        assert web.note() == "the tab is closed"
+        state = web.state()
+        assert (state["url"], state["tabs"]) == (f"{site.origin}/tabs", 1)
+
+
+def test_dialogs_are_told_and_answered(web: WebSession, site: Site) -> None:
+    web.reset(real(site, "/dialogs"))
+    press(web, "Alert")
+    assert (web.note(), web.state()["title"]) == ("alert: Saved", "alerted")
+    press(web, "Confirm")
+    assert (web.note() or "").startswith("confirm: Delete it?\nanswered Cancel")
+    assert web.state()["title"] == "kept"
+    web.act(Action("Hotkey", keys=("enter",)))
+    assert (web.note(), web.state()["title"]) == ("confirm: Delete it?\nanswered OK", "deleted")
+    press(web, "Prompt")
+    assert web.state()["title"] == "nobody"
+    web.act(Action("Type", content="Grace"))
+    assert web.state()["title"] == "Grace"
+    press(web, "Prompt")
+    web.act(Action("Hotkey", keys=("enter",)))
+    assert web.state()["title"] == "Ada"
+    press(web, "Prompt")
+    web.act(Action("Wait"))
+    web.act(Action("Hotkey", keys=("enter",)))
+    assert web.state()["title"] == "nobody", "only the next action answers"
+    press(web, "Arm")
+    web.act(Action("Launch", content=f"{site.origin}/page"))
+    assert web.state()["title"] == "Staging"
+
+
+def test_a_real_page_scrolls_and_is_still_when_looked_at(web: WebSession, site: Site) -> None:
+    web.reset(real(site, "/long"))
+    web.act(Action("Scroll", point=(500, 500), direction="down"))
+    assert web.state()["scroll"] == [0, 96]
+    assert web.observe() == web.observe()
+    web.act(Action("Hotkey", keys=("end",)))
+    assert web.state()["scroll"][1] > 1000
+
+
+def test_a_redirect_out_is_the_agents_to_know_about(web: WebSession, site: Site, outside: Site) -> None:
+    web.reset(real(site, "/page"))
+    web.act(Action("Launch", content=f"{site.origin}/away?{outside.origin}/x"))
+    assert "refused, not on the allow list" in (web.note() or "")
+    web.act(Action("Launch", content=f"{site.origin}/form"))
+    assert web.state()["title"] == "Form"
+    assert outside.asked == []
+
+
+def test_a_page_that_hangs_or_dies_is_infrastructure_and_the_next_reset_works(site: Site) -> None:
+    with browser(allow=[site.origin], timeout=4) as chromium, WebSession(SIZE, chromium) as session:
+        session.reset(real(site, "/dialogs"))
+        with pytest.raises(InfrastructureError):
+            press(session, "Loop")
+        session.reset(real(site, "/page"))
+        session.page.evaluate("setTimeout(() => { for (;;); }, 50)")
+        session.page.wait_for_timeout(200)
+        with pytest.raises(InfrastructureError):
+            session.observe()
+        session.reset(real(site, "/page"))
+        for pid in chromium.pids():
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(InfrastructureError):
+            session.observe()
+        session.reset(real(site, "/page"))
+        with pytest.raises(InfrastructureError), chromium.guard("crash"):
+            session.page.goto("chrome://crash")
+        session.reset(real(site, "/page"))
+        assert session.state()["title"] == "Staging"
+
+
+def test_more_than_three_keys_are_no_hotkey(web: WebSession) -> None:
+    web.reset(task("tasks-en"))
+    with pytest.raises(ActionError, match="at most 3 keys"):
+        web.act(Action("Hotkey", keys=("ctrl", "alt", "shift", "a")))
