@@ -1,0 +1,38 @@
+"""Which apps the tasks are made for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from assets.environments.catalogue import catalogue
+from assets.stage import execute
+
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("scales", [("small",), ("small", "full")])
+def test_only_apps_of_the_wanted_scales_have_capabilities(
+    scales: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HESPER_TRACKING", "off")
+    for name in ("assets", "dvc.yaml"):
+        (tmp_path / name).symlink_to(PROJECT / name)
+    (tmp_path / "params.yaml").write_text(f"capability_catalog: {{scales: [{', '.join(scales)}], boost: 2.0}}\n")
+    for folder in ("environments", "feedback"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    apps = catalogue()
+    text = json.dumps([asdict(app) for app in apps])
+    (tmp_path / "data" / "environments" / "catalogue.json").write_text(text, encoding="utf-8")
+    execute("capability_catalog", root=tmp_path)
+    described = set(pq.read_table(tmp_path / "data/capability_catalog/capabilities.parquet")["app"].to_pylist())
+    small = {app.id for app in apps if app.scale == "small"}
+    if scales == ("small",):
+        assert described == small
+    else:
+        programs = {app.id for app in apps if app.kind == "desktop" and app.scale == "full"}
+        assert described == {app.id for app in apps} - programs
