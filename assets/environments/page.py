@@ -16,7 +16,7 @@ from assets.errors import InfrastructureError
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-RUNTIME = Path(__file__).parent / "runtime"
+RUNTIME = Path(__file__).resolve().parent / "runtime"
 
 _KEYS = {
     "ctrl": "Control", "control": "Control", "alt": "Alt", "shift": "Shift", "meta": "Meta", "cmd": "Meta",
