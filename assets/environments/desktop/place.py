@@ -108,6 +108,7 @@ class Place:
                 folder.mkdir(mode=mode)
             users = f"root:x:0:0:root:/root:/bin/sh\n{USER}:x:{USER_ID}:{USER_ID}::/home/{USER}:/bin/bash\n"
             (self.folder / "passwd").write_text(users, encoding="utf-8")
+            (self.folder / "group").write_text(f"root:x:0:\n{USER}:x:{USER_ID}:\n", encoding="utf-8")
         except OSError as error:
             raise InfrastructureError(f"no room for a desktop in {self.folder}: {error}") from error
 
@@ -182,7 +183,7 @@ _BECOME = {
 _MOVE_IN = f"""set -e
 mount --rbind "$1" /mnt; shift
 mount -t tmpfs -o mode=755 none /home; mkdir /home/{USER}; mount --bind /mnt/home /home/{USER}
-mount --bind /tmp/.X11-unix /mnt/tmp/.X11-unix; mount --bind /mnt/passwd /etc/passwd
+mount --bind /tmp/.X11-unix /mnt/tmp/.X11-unix; mount --bind /mnt/passwd /etc/passwd; mount --bind /mnt/group /etc/group
 mount --rbind /mnt/tmp /tmp; umount -l /mnt
 cd /home/{USER}; exec "$@"
 """

@@ -185,6 +185,7 @@ class RunningProgram:
         home, temporary = place.seen_home, place.seen_temporary
         self._environment = {
             **place.environment(),
+            **{"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games:/usr/sbin:/sbin", "PWD": home, "LOGNAME": "user"},
             **{"DISPLAY": screen.name, "HOME": home, "TMPDIR": temporary, "HESPER_RUN": marker, "USER": "user"},
             **{"XDG_CONFIG_HOME": f"{home}/.config", "XDG_DATA_HOME": f"{home}/.local/share", "TZ": "UTC"},
             **{"XDG_CACHE_HOME": f"{home}/.cache", "XDG_RUNTIME_DIR": f"{temporary}/run", "SHELL": "/bin/bash"},
@@ -196,13 +197,13 @@ class RunningProgram:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start the session bus, then the program, and wait for its window."""
+        """Start the session bus, then the program, and wait until it opens a window."""
         bus = f"{self.place.seen_temporary}/run/bus"
         (self.place.runtime / "bus.conf").write_text(_BUS.format(path=bus), encoding="utf-8")
         self.open([program("dbus-daemon"), f"--config-file={bus}.conf", "--nofork", "--nopidfile"])
         self._wait_for("its session bus", lambda: (self.place.runtime / "bus").exists())
         self.open([*self.spec.command, *(self.task_spec.arguments or ())])
-        self.wait_for_window(self.spec.window)
+        self._wait_for("a window", lambda: bool(self.screen.titles()))
 
     @property
     def name(self) -> str:
@@ -210,8 +211,9 @@ class RunningProgram:
         return self.spec.id
 
     def open(self, command: Sequence[str]) -> None:
-        """Start a program in the home, on the screen and on the bus."""
-        words = [program(command[0]), *command[1:]]
+        """Start a program in the home, on the screen and on the bus; `~/` at the start of a word is the home."""
+        home = self.place.seen_home
+        words = [program(command[0]), *(home + word[1:] if word.startswith("~/") else word for word in command[1:])]
         self._processes.append(self.place.start(words, self._environment, self.place.folder, isolated=True))
 
     def wait_for_window(self, pattern: str) -> None:

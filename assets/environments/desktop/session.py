@@ -251,7 +251,7 @@ class DesktopSession:
             elif step.window is not None:
                 started.wait_for_window(step.window)
             self._settle()
-        started.wait_for_window(started.task_spec.window or app.window)
+        started.wait_for_window(started.task_spec.window or "")
         self._settle()
         started.preflight()
 
@@ -273,8 +273,8 @@ class DesktopSession:
             screen.button(1, True)
             for step in range(1, 9):
                 screen.move(*(start + (end - start) * step / 8 for start, end in zip(*where, strict=True)))
-                if self._scale == "full":
-                    time.sleep(_DRAG_STEP)
+            if self._scale == "full":
+                self._rest()  # what is dragged has to arrive before it can be dropped
             screen.button(1, False)
         elif name == "Swipe" and len(where) == 2:
             screen.move(*where[0])
@@ -385,6 +385,5 @@ class DesktopSession:
 _POLL = 0.005
 _WAIT = 0.05
 _LONG_PRESS = 0.6
-_DRAG_STEP = 0.02
 _LOOK = 0.01
 """Seconds between looks. Three without a new pixel and without processor time: the program waits for input."""
