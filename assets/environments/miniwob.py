@@ -1,21 +1,26 @@
 """MiniWoB++ pages from the PyPI package, with their own reward.
 
-The query header is the instruction, so the screen begins below it; episodes are drawn from a seed and have no time
-limit, so that a slow machine and a fast one see the same.
+The query header is the instruction, so the screen begins below it. Episodes are drawn from a seed and have no time
+limit, and on most pages time stands still between actions (`runtime/clock.js`), so that a slow machine and a fast one
+see the same, even where things move.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assets.agent.actions import Action
-from assets.environments.page import PageSession
+from assets.environments.page import RUNTIME, PageSession
 from assets.environments.task import TaskContract
 from assets.errors import MissingProgramError, ParameterError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 PREFIX = "miniwob/"
 """App ids are `miniwob/<page>`."""
@@ -32,8 +37,34 @@ TRAIN = (
 HELDOUT = ("click-test-2", "click-dialog-2", "focus-text-2", "click-widget", "enter-text-2", "click-tab-2-easy")
 """Pages that no training episode comes from.
 
-All of TRAIN and HELDOUT begin a new episode without being loaded again and are then the same as fresh.
+All of TRAIN and HELDOUT begin a new episode without being loaded again and are then the same as fresh. Nothing happens
+on them by itself, and their clock is the machine's.
 """
+
+FULL_HELDOUT = (
+    "book-flight", "book-flight-nodelay", "click-tab-2", "click-tab-2-hard", "click-tab-2-medium", "count-shape",
+    "count-sides", "drag-shapes", "drag-shapes-2", "find-greatest", "form-sequence", "form-sequence-2",
+    "form-sequence-3", "highlight-text", "highlight-text-2", "phone-book", "scroll-text", "scroll-text-2", "terminal",
+    "tic-tac-toe", "use-slider", "use-slider-2", "use-spinner",
+)  # fmt: skip
+"""Other pages that no training episode comes from. All variants of a page are on the same side."""
+
+RELOADED = (
+    "chase-circle", "click-menu-2", "click-pie", "drag-items", "drag-items-grid", "drag-sort-numbers", "form-sequence",
+    "moving-items", "order-food", "simon-says", "social-media", "social-media-all", "social-media-some",
+    "stock-market", "use-colorwheel", "use-colorwheel-2", "use-slider", "use-slider-2", "use-spinner",
+)  # fmt: skip
+"""Pages that are loaded again for every episode: begun again, they are not the same as fresh."""
+
+REWARDLESS = ("hover-shape",)
+"""Pages whose reward the package leaves out: it pays while the mouse is over the square, and that line is disabled."""
+
+TICK_MS = 200
+"""Milliseconds that pass on a page in an action. Long enough for things to move on, short enough that of two flashes of
+`simon-says` none falls between two screenshots."""
+
+PATIENT = {"chase-circle": 60, "moving-items": 60, "simon-says": 40, "button-delay": 30, "stock-market": 60}
+"""Step budgets of pages on which something has to be waited for; 20 elsewhere."""
 
 
 @cache
@@ -48,7 +79,12 @@ def pages() -> tuple[str, ...]:
 
 def split_of(page: str) -> str:
     """The split that a page belongs to."""
-    return "heldout" if page in HELDOUT else "train"
+    return "heldout" if page in HELDOUT or page in FULL_HELDOUT else "train"
+
+
+def scale_of(page: str) -> str:
+    """`small` for the pages that the small model is trained and tested on, `full` for all others."""
+    return "small" if page in TRAIN or page in HELDOUT else "full"
 
 
 class MiniwobSession(PageSession):
@@ -73,7 +109,7 @@ class MiniwobSession(PageSession):
             initial_state={"seed": seed},
             expected_state={"success": True},
             allowed_side_effects=("done", "reward", "dom", "answer", "notes"),
-            step_budget=20,
+            step_budget=PATIENT.get(page, 20),
             split=split_of(page),
         )
         self.reset(task)
@@ -103,12 +139,17 @@ class MiniwobSession(PageSession):
         self._acted: list[Action] = []
         self._agent: dict[str, Any] = {"answer": None, "notes": []}
         self._seed = int(task.initial_state.get("seed", 0))
+        self._stepped = scale_of(page) == "full"
         address = (_folder() / "miniwob" / f"{page}.html").as_uri()
-        if self.page.url == address and page in (*TRAIN, *HELDOUT):
+        if self.page.url == address and page not in RELOADED:
             self.page.evaluate(_RESTART, self._seed)
         else:
             self.page.goto(address, wait_until="load")
             self.page.evaluate(_START, [self._seed, _HIDE])
+
+    def _opened(self, page: Page) -> None:
+        super()._opened(page)
+        page.add_init_script(_CLOCK)
 
     def _state(self) -> dict[str, Any]:
         document, utterance, done, reward = self.page.evaluate(_STATE)
@@ -125,6 +166,14 @@ class MiniwobSession(PageSession):
 
     def _perform(self, action: Action) -> None:
         self._acted.append(action)
+        if self._stepped and action.name == "Drag":
+            self.page.evaluate("hesperClock.hold()")
+        self._carry_out(action)
+        if self._stepped:
+            held = round(self.hold_seconds * 1000) if action.name == "LongPress" else 0
+            self.page.evaluate(_TICK, [TICK_MS + held, action.name in ("Scroll", "Swipe")])
+
+    def _carry_out(self, action: Action) -> None:
         match action.name:
             case "Finished":
                 self._agent["answer"] = action.content or self._agent["answer"]
@@ -146,13 +195,23 @@ _START = """([seed, hide]) => {
   document.head.append(style);
   if (window.jQuery) jQuery.fx.off = true;
   core.EPISODE_MAX_TIME = 2147483647;
+  window.hesperClock?.advance(100);
+  window.hesperClock?.keep();
+  window.hesperClock?.rewind();
   Math.seedrandom(seed);
   core.startEpisodeReal();
+  window.hesperClock?.advance(1);
 }"""
 _RESTART = """(seed) => {
   document.activeElement?.blur();
+  window.hesperClock?.rewind();
   Math.seedrandom(seed);
   core.startEpisodeReal();
+  window.hesperClock?.advance(1);
+}"""
+_TICK = """async ([milliseconds, scrolled]) => {
+  if (scrolled) await hesperClock.frames();
+  hesperClock.advance(milliseconds);
 }"""
 _STATE = """() => {
   const controls = [...document.querySelectorAll("#area input, #area textarea, #area select")];
@@ -161,8 +220,14 @@ _STATE = """() => {
   // MiniWoB++ marks what was touched, and the mark outlives the episode.
   const area = document.getElementById("area").innerHTML.replace(/ data-tampered="[^"]*"/g, "");
   const document_ = JSON.stringify([area, values, focused]);
-  return [document_, core.getUtterance(), WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL];
+  // Pages with instructions from people give theirs with its slots.
+  const utterance = core.getUtterance();
+  return [document_, utterance.utterance ?? utterance, WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL];
 }"""
+
+
+_CLOCK = f"""if (!{json.dumps([*TRAIN, *HELDOUT])}.some((name) => location.pathname.endsWith(`/${{name}}.html`)))
+{(RUNTIME / "clock.js").read_text(encoding="utf-8")}"""
 
 
 def _folder() -> Path:

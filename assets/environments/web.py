@@ -58,6 +58,10 @@ class WebSession(SimulatedSession):
     _arriving: list[Download]
     _opening = 0
     """Tabs that a page has asked for and that are not there yet."""
+    _fetching = 0
+    """Downloads, the same."""
+    _loading: set[str]
+    """Frames that are on their way to another document."""
     _acting: Action | None = None
     """What is being carried out."""
     _asked: Action | None = None
@@ -229,16 +233,23 @@ class WebSession(SimulatedSession):
 
         if self._on_site:
             return
+        offered = False
         try:
-            self.page.evaluate(_NEXT_FRAME)
+            offered = self.page.evaluate(_NEXT_FRAME)
         except Error:
             if not self.browser.alive:
                 raise
-        waited = 0.0
-        while self._opening > 0 and waited < LOAD_SECONDS * 1000:
+        refused, waited = len(self.browser.refused), 0
+        while waited < LOAD_SECONDS * 1000 and (
+            self._opening > 0 or self._fetching > 0 or self._loading or (offered and self._chooser is None)
+        ):
+            # A last look round: that a document turned out to be a download is told a little later.
             self.page.wait_for_timeout(_POLL_MS)
             waited += _POLL_MS
-        self._opening = 0
+            if len(self.browser.refused) > refused:
+                break
+        self._opening = self._fetching = 0
+        self._loading.clear()
         if self._on_site:
             return
         try:
@@ -254,25 +265,38 @@ class WebSession(SimulatedSession):
     def _opened(self, page: Page) -> None:
         super()._opened(page)
         self._installed = False
-        self._tabs, self._arriving, self._opening = [], [], 0
+        self._tabs, self._arriving, self._opening, self._fetching, self._loading = [], [], 0, 0, set()
         self._follow(page)
         page.context.on("page", self._follow)
+        page.context.add_init_script(_WATCH_FILES)
 
     def _follow(self, page: Page) -> None:
         self._tabs.append(page)
         page.on("close", lambda page: self._tabs.remove(page) if page in self._tabs else None)
         page.on("dialog", self._reply)
         page.on("filechooser", self._offer)
-        page.on("download", lambda download: self._arriving.append(download))
+        page.on("download", self._receive)
         if len(self._tabs) > 1:
             self._opening -= 1
             page.on("crash", lambda page: page.close())
         session = devtools(page)
         session.on("Page.windowOpen", self._expect)
+        session.on("Page.frameRequestedNavigation", self._expect)
+        session.on("Page.frameStoppedLoading", lambda event: self._loading.discard(event["frameId"]))
         session.send("Page.enable")
 
     def _expect(self, event: dict[str, Any]) -> None:
-        self._opening += 1
+        match event.get("disposition", "newWindow"):
+            case "currentTab":
+                self._loading.add(event["frameId"])
+            case "download":
+                self._fetching += 1
+            case _ if "disposition" not in event:
+                self._opening += 1
+
+    def _receive(self, download: Download) -> None:
+        self._arriving.append(download)
+        self._fetching = max(0, self._fetching - 1)
 
     def _reply(self, dialog: Dialog) -> None:
         """Answer a dialog at once: nothing else happens on its page as long as it is open."""
@@ -341,14 +365,27 @@ class WebSession(SimulatedSession):
         self._note = text if self._note is None else f"{self._note}\n{text}"
 
 
-_POLL_MS = 10
+_POLL_MS = 20
 
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-_NEXT_FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+_WATCH_FILES = """(() => {
+  // A file chooser is told a little after the click that opens it: the click says that there will be one.
+  const offer = (element) => {
+    if (element?.type === "file" && element.tagName === "INPUT" && !element.disabled) window.hesperOffered = true;
+  };
+  window.addEventListener("click", (event) => offer(event.composedPath()[0]), true);
+  const click = HTMLInputElement.prototype.click;
+  HTMLInputElement.prototype.click = function () { offer(this); return click.call(this); };
+})()"""
+_NEXT_FRAME = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  const offered = window.hesperOffered ?? false;
+  window.hesperOffered = false;
+  done(offered);
+})))"""
 _PAGE_STATE = """() => {
   const fields = {};
   for (const field of document.querySelectorAll("input, textarea, select")) {

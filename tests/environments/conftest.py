@@ -24,7 +24,7 @@ PAGES = {
       <button onclick="for (;;) alert('Again')">Loop</button>""",
     "/tabs": """<title>Tabs</title><a href=/page target=_blank>Open</a>
       <button onclick="window.open('/form')">Window</button><a href=/page>Stay</a>
-      <a href=/report.csv download>Get</a>""",
+      <a href=/report.csv download>Get</a><a href=/sheet.csv>Sheet</a>""",
     "/long": """<title>Long</title><style>body { margin: 0 } p { height: 100px; margin: 0 }</style>"""
     + "<p>x</p>" * 40,
     "/cookie": """<title>Cookie</title><script>document.title = document.cookie || 'none'; document.cookie = 'a=1'
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = PAGES.get(path, default).encode()
         kind = "text/html"
         if path.endswith(".csv"):
-            body, kind = b"a,b\n1,2\n", "text/csv"
+            body, kind = b"a,b\n1,2\n", "application/octet-stream"
         if path.endswith(".js"):
             kind = "text/javascript"
         self.send_response(200)

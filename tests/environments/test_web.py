@@ -162,10 +162,10 @@ def test_uploads_come_from_the_sessions_folder_and_downloads_land_there(web: Web
     web.act(Action("Type", content="cv.txt\nletter.txt"))
     assert web.state()["fields"]["files"] == ["cv.txt", "letter.txt"]
     web.act(Action("Launch", content=f"{site.origin}/tabs"))
-    for name in ("report.csv", "report (1).csv"):
-        web.act(Action("Click", point=where(web, "Get")))
+    for link, name in (("Get", "report.csv"), ("Get", "report (1).csv"), ("Sheet", "sheet.csv")):
+        web.act(Action("Click", point=where(web, link)))
         assert web.note() == f"downloaded {name}"
-    assert set(web.state()["files"]) == {*before, "report.csv", "report (1).csv"}
+    assert set(web.state()["files"]) == {*before, "report.csv", "report (1).csv", "sheet.csv"}
     assert (web.files / "report.csv").read_bytes() == b"a,b\n1,2\n"
     web.reset(task("store-en"))
     assert "files" not in web.state()
