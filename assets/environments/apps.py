@@ -603,7 +603,8 @@ class _FullCheck:
     def _control(self, where: str, control: Control) -> None:
         if control.kind == "list" and control.label not in self.lists:
             raise ValueError(f"{where}: no list '{control.label}'; known: {', '.join(self.lists)}")
-        fields = self.lists.get(control.label, set()) if control.kind == "list" else set()
+        rows = {"list": control.label, "chart": control.label, "map": control.marks}.get(control.kind, "")
+        fields = self.lists.get(rows, set())
         self._all(where, "field", control.inside, fields)
         for name in (control.matches, control.group.lstrip("-"), *(o.lstrip("-") for o in control.orders.values())):
             self._all(where, "field", filter(None, [name]), fields)
