@@ -71,6 +71,7 @@ class Look(_Part):
     """A full app's theme: `page` is the ground, `surface` cards and bars, `raised` what lies on them, `ink` and `muted`
     the text, `line` borders, `accent` with its text `on_accent` and its pale `tint`, `art` the colours of pictures."""
 
+    split: Literal["train", "heldout"]
     dark: bool = False
     page: str
     surface: str

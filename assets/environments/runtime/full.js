@@ -540,6 +540,7 @@ const fullScale = (host) => {
     if (floating.length && mobile) body.classList.add("floats");
   }
 
+  const KEYED = new Set(["field", "search", "date", "time", "select", "switch", "checkbox", "stepper", "slider", "rating", "keypad", "calendar"]);
   const drawAll = (controls, scope, path) => controls.filter((control) => holds(control.when, scope)).flatMap((control) => draw(control, scope, path));
 
   // Another arrangement permutes tiles and rows of groups: what lies next to each other is not what makes an app.
@@ -556,7 +557,7 @@ const fullScale = (host) => {
   // --- drawing: controls --------------------------------------------------------------------------------------------
 
   function draw(control, scope, path) {
-    const name = `${scope?.path ?? path}/${control.id || control.key && ["field", "search", "date", "time", "select", "switch", "checkbox", "stepper", "slider", "rating"].includes(control.kind) ? control.id || control.key : control.label}`;
+    const name = `${scope?.path ?? path}/${control.id || (KEYED.has(control.kind) ? control.key : control.label)}`;
     const label = text(control.label, scope);
     const act = () => press(control, scope, name);
     const painter = painters[control.kind];
@@ -579,12 +580,12 @@ const fullScale = (host) => {
     text: (control, { label, scope }) => h("p", `text text-${control.style || "body"}`, label || null, control.note ? h("small", "", text(control.note, scope)) : null),
     heading: (control, { label, scope }) => h("h2", "heading", h("span", "", label), control.value ? h("small", "", text(control.value, scope)) : null),
     divider: () => h("hr", "divider"),
-    picture: (control, { label, scope }) => picture(label, text(control.icon, scope), `wide ${control.style}`),
+    picture: (control, { label, scope }) => picture(label, text(control.icon, scope), `wide ${control.style ?? ""}`),
     notice: (control, { label, scope, id, act }) => {
       const element = h("div", `notice ${control.style || "info"}`, icon(control.icon || "info"), h("span", "", label, control.note ? h("small", "", text(control.note, scope)) : null));
       return acts(control) ? live(element, id, "row", label, act) : element;
     },
-    stat: (control, { label, scope }) => h("div", `stat ${control.style}`, control.icon ? icon(text(control.icon, scope)) : null, h("b", "", text(control.value, scope)), h("span", "", label),
+    stat: (control, { label, scope }) => h("div", `stat ${control.style ?? ""}`, control.icon ? icon(text(control.icon, scope)) : null, h("b", "", text(control.value, scope)), h("span", "", label),
       control.note ? h("small", "", text(control.note, scope)) : null),
     progress: (control, { label, scope }) => {
       const share = Math.max(0, Math.min(1, Number(typed(control.value, scope)) / (control.maximum ?? 100)));
@@ -599,14 +600,14 @@ const fullScale = (host) => {
       if (control.layout === "grid") holder.style.gridTemplateColumns = `repeat(${control.columns ?? 2}, minmax(0, 1fr))`;
       holder.append(...drawAll(control.controls ?? [], scope, path));
       if (holder.childElementCount === 0) return "";
-      return h("section", `section ${control.style}`, label ? h("h2", "heading", h("span", "", label), control.value ? h("small", "", text(control.value, scope)) : null) : null, holder,
+      return h("section", `section ${control.style ?? ""}`, label ? h("h2", "heading", h("span", "", label), control.value ? h("small", "", text(control.value, scope)) : null) : null, holder,
         control.note ? h("p", "footnote", text(control.note, scope)) : null);
     },
     button: (control, parts) => pressable(control, parts, `btn ${control.style || "filled"}`),
     outline: (control, parts) => pressable(control, parts, `btn ${control.style || "outlined"}`),
     link: (control, parts) => pressable(control, parts, "btn textual"),
     chip: (control, parts) => pressable(control, parts, `chip${lit(control, parts.scope) ? " on" : ""}`),
-    fab: (control, { id, label, act }) => live(h("button", `fab ${control.style}`, icon(control.icon || "plus"), control.style === "wide" ? h("span", "", label) : null), id, "button", label, act),
+    fab: (control, { id, label, act }) => live(h("button", `fab ${control.style ?? ""}`, icon(control.icon || "plus"), control.style === "wide" ? h("span", "", label) : null), id, "button", label, act),
     tool: (control, { id, label, act, scope }) => {
       const badge = text(control.badge, scope);
       return live(h("button", `tool${lit(control, scope) ? " on" : ""}`, icon(control.icon || "more"), control.style === "wide" ? h("span", "", label) : null,
@@ -614,17 +615,21 @@ const fullScale = (host) => {
     },
     tile: (control, { id, label, act, scope }) => {
       const badge = text(control.badge, scope);
-      const face = h("span", `face ${control.style}`, icon(text(control.icon, scope) || "app"));
+      const face = h("span", `face ${control.style ?? ""}`, icon(text(control.icon, scope) || "app"));
       const art = looks[app().theme].art;
       face.style.setProperty("--tile", art[hash(control.label) % art.length]);
       return live(h("button", `tile${lit(control, scope) ? " on" : ""}`, face, h("span", "", label), control.note ? h("small", "", text(control.note, scope)) : null,
         badge && badge !== "0" ? h("em", "badge", badge) : null), id, "card", label, act);
     },
-    card: (control, { id, label, act, scope }) => live(h("button", `cardlet ${control.style}`, control.picture ? picture(text(control.picture, scope), text(control.icon, scope)) : control.icon ? icon(control.icon) : null,
+    card: (control, { id, label, act, scope }) => live(h("button", `cardlet ${control.style ?? ""}`, control.picture ? picture(text(control.picture, scope), text(control.icon, scope)) : control.icon ? icon(control.icon) : null,
       h("span", "words", h("b", "", label), control.note ? h("small", "", text(control.note, scope)) : null), control.value ? h("em", "", text(control.value, scope)) : null), id, "card", label, act),
-    row: (control, { id, label, act, scope }) => live(h("button", `row${control.style ? ` ${control.style}` : ""}`, lead(control, scope), h("span", "words", h("b", "", label), control.note ? h("small", "", text(control.note, scope)) : null),
-      control.value ? h("span", "value", text(control.value, scope)) : null, control.badge && text(control.badge, scope) !== "0" ? h("em", "badge", text(control.badge, scope)) : null,
-      acts(control) ? icon("next", "faint") : null), id, "row", label, act),
+    row: (control, { id, label, act, scope }) => {
+      const badge = text(control.badge, scope);
+      const active = acts(control);
+      const element = h(active ? "button" : "div", `row ${control.style ?? ""}`, lead(control, scope), h("span", "words", h("b", "", label), control.note ? h("small", "", text(control.note, scope)) : null),
+        control.value ? h("span", "value", text(control.value, scope)) : null, badge && badge !== "0" ? h("em", "badge", badge) : null, active ? icon("next", "faint") : null);
+      return active ? live(element, id, "row", label, act) : element;
+    },
     tab: (control, { id, label, act }) => live(h("button", `tab-item${control.open === view().screen ? " on" : ""}`, h("span", "", label)), id, "tab", label, act),
     nav: (control, { id, label, act }) => live(h("button", "nav-item", control.icon ? icon(control.icon) : null, h("span", "", label)), id, "nav", label, act),
     switch: (control, { id, label, scope, act }) => {
@@ -665,7 +670,7 @@ const fullScale = (host) => {
       const value = Number(read(control, scope) ?? 0);
       const change = (by) => () => { write(control, scope, within(round(value + by), { minimum: control.minimum ?? 0, maximum: control.maximum })); act(); };
       const by = control.by ?? 1;
-      return h("div", `row stepper ${control.style}`, label ? h("span", "words", h("b", "", label), control.note ? h("small", "", text(control.note, scope)) : null) : null, h("span", "counter",
+      return h("div", `row stepper ${control.style ?? ""}`, label ? h("span", "words", h("b", "", label), control.note ? h("small", "", text(control.note, scope)) : null) : null, h("span", "counter",
         live(h("button", "", icon("minus")), `${id}/minus`, "button", `${label} −`.trim(), change(-by)), h("b", "", `${value}${control.unit ?? ""}`),
         live(h("button", "", icon("plus")), `${id}/plus`, "button", `${label} +`.trim(), change(by))));
     },
@@ -876,7 +881,7 @@ const fullScale = (host) => {
       bar.style.height = `${Math.max(3, Math.round((amounts[index] / most) * 100))}%`;
       return h("span", "", h("em", "", bar), h("small", "", text(control.title || "{title}", { record })));
     });
-    return h("div", `chart ${control.style}`, bars);
+    return h("div", `chart ${control.style ?? ""}`, bars);
   }
 
   function drawMap(control, { label, path, scope }) {
@@ -888,7 +893,7 @@ const fullScale = (host) => {
       lines.push(`<path d="M0 ${at}Q${120 + pick(i, 80)} ${at - 30 + pick(i * 2, 60)} 360 ${at + pick(i * 4, 30)}" class="${i % 2 ? "road" : "street"}"/>`,
         `<path d="M${at + 10} 0Q${at - 20 + pick(i * 2, 60)} 160 ${at + pick(i, 40)} 340" class="${i % 3 ? "street" : "road"}"/>`);
     }
-    const holder = h("div", `map ${control.style}`);
+    const holder = h("div", `map ${control.style ?? ""}`);
     holder.innerHTML = `<svg viewBox="0 0 360 340" preserveAspectRatio="xMidYMid slice"><path class="water" d="M0 ${240 + pick(4, 60)}Q120 ${200 + pick(6, 60)} 200 ${290 + pick(8, 30)}T360 ${260 + pick(9, 50)}V340H0Z"/><rect class="park" x="${40 + pick(3, 160)}" y="${30 + pick(5, 90)}" width="88" height="70" rx="14"/>${lines.join("")}</svg>`;
     const name = control.marks || "";
     for (const record of name ? rowsOf({ ...control, label: name }, scope) : []) {
