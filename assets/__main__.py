@@ -28,6 +28,8 @@ def main() -> int:
         else:
             print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     except BaseException as error:
         if pipes is not None:
             last = f"{arguments.stage}: {type(error).__name__}: {error}"

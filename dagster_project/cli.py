@@ -31,6 +31,9 @@ def main() -> None:
         app()
     except HesperError as error:
         _fail(error)
+    except KeyboardInterrupt:
+        print("interrupted: what is finished is kept, and the next run goes on from there", file=sys.stderr)
+        sys.exit(130)
     except Exception as error:
         foreseen = _foreseen(error)
         if foreseen is None:

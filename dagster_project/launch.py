@@ -91,6 +91,9 @@ def materialise_lineage(
         addresses: `stage` or `stage@partition`; a bare partitioned stage means all its partitions.
         report: called for each asset, and for each failed check, as it ends.
         started: called with each address as it starts.
+
+    Raises:
+        KeyboardInterrupt: by Ctrl-C or SIGTERM; the stage that ran has been ended too.
     """
     job = definitions.resolve_implicit_global_asset_job_def()
     state = _State(project, instance, definitions)
@@ -113,15 +116,18 @@ def materialise_lineage(
             continue
         run_id = str(uuid.uuid4())
         instance.add_event_listener(run_id, _Listener(project.lineage, partition, note, started))
-        result = job.execute_in_process(
-            instance=instance,
-            run_id=run_id,
-            asset_selection=[dg.AssetKey(name) for name in waiting],
-            partition_key=partition,
-            raise_on_error=False,
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            tags={**(tags or {}), PROCESS_TAG: process_mark(os.getpid()), STOP_TAG: "true"},
-        )
+        try:
+            result = job.execute_in_process(
+                instance=instance,
+                run_id=run_id,
+                asset_selection=[dg.AssetKey(name) for name in waiting],
+                partition_key=partition,
+                raise_on_error=False,
+                run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                tags={**(tags or {}), PROCESS_TAG: process_mark(os.getpid()), STOP_TAG: "true"},
+            )
+        except dg.DagsterExecutionInterruptedError:
+            raise KeyboardInterrupt from None
         if not result.success:
             if not any(outcome.state == "failed" for outcome in outcomes):
                 note(_run_failure(instance, run_id))

@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from pydantic import Field
 
 from assets.errors import HesperError, InfrastructureError, ParameterError
 from assets.stage import StageParameters
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code of a run that was ended by Ctrl-C or SIGTERM."""
 
 
 class Worker(StageParameters):
@@ -211,12 +215,19 @@ class Ear:
 @contextmanager
 def _one_message(address: str, ear: Ear) -> Iterator[None]:
     """Turn a failed process into the one message it gave, or the little that is known."""
-    from dagster._core.errors import DagsterExecutionInterruptedError, DagsterPipesExecutionError  # not exported
+    from dagster._core.errors import DagsterPipesExecutionError  # not exported
 
     try:
-        yield
-    except (dg.Failure, HesperError, DagsterExecutionInterruptedError):
+        with _interruptible():
+            yield
+    except (dg.Failure, HesperError):
         raise
+    except dg.DagsterExecutionInterruptedError:  # which Dagster would answer by running the stage again
+        raise dg.Failure(
+            description="interrupted; what is finished is kept, and the next run goes on from there",
+            metadata={"exit_code": INTERRUPTED, "stage": address},
+            allow_retries=False,
+        ) from None
     except Exception as error:
         if ear.failure is not None:
             message, code = ear.failure
@@ -237,6 +248,24 @@ def _one_message(address: str, ear: Ear) -> Iterator[None]:
             metadata={"exit_code": code if code > 0 else 128 - code, "stage": address},
             allow_retries=False,
         ) from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the wait for a stage: Dagster holds them back until the step is over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise dg.DagsterExecutionInterruptedError
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit_code(message: str) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from assets.errors import ParameterError
@@ -239,3 +242,31 @@ def test_a_stage_dies_with_its_launcher(tmp_path: Path) -> None:
     gone, alive = psutil.wait_procs(stage, 5)
     assert gone
     assert not alive
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_with_its_stage_and_the_next_one_goes_on(tmp_path: Path, number: int) -> None:
+    root = make_toy(tmp_path / "project", first_pause=60.0)
+    command = [sys.executable, "-m", "dagster_project.cli", "run"]
+    process = subprocess.Popen(command, cwd=root, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+    stage = _wait_for_child(process.pid, "assets first")
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "first: interrupted" in said
+    assert "Traceback" not in said
+    assert not psutil.pid_exists(stage)
+    (root / "params.yaml").write_text((root / "params.yaml").read_text().replace("pause: 60.0", "pause: 0.0"))
+    hesper(root, "run")
+
+
+def _wait_for_child(parent: int, command: str) -> int:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in psutil.Process(parent).children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if command in " ".join(child.cmdline()):
+                    time.sleep(1.0)  # until it has opened its Pipes and works
+                    return child.pid
+        time.sleep(0.1)
+    raise AssertionError(f"no process '{command}' was started")
