@@ -7,7 +7,7 @@ An archetype (`apps/archetypes/<name>.yaml`) is a spec with four things more:
     variants: {list: [row, card], menu: [bottom]} what it can choose; the first is the default
     parts: [settings, feedback]                   fragments of `apps/archetypes/parts/` that it takes in
 
-Anywhere in it, `@name` is replaced by the word or variant of that name, and `@{name}` inside a longer text. A mapping
+Anywhere in it, a word `@name`, and `@{name}` within one, is replaced by the word or variant of that name. A mapping
 with `if` stands only where its condition on features and variants holds: `stars`, `!stars`, `list=card`, several joined
 by ` and `.
 
@@ -33,7 +33,7 @@ from assets.errors import ParameterError
 
 ARCHETYPES = FOLDER / "archetypes"
 PARTS = ARCHETYPES / "parts"
-_WITHIN = re.compile(r"@\{(\w+)\}")
+_WITHIN = re.compile(r"@\{(\w+)\}|(?<!\S)@(\w+)")
 _MAPPINGS = ("values", "fields", "computed", "lists", "screens", "dialogs", "style")
 
 
@@ -176,9 +176,7 @@ def _resolved(value: Any, choices: _Choices) -> Any:
 def _text(value: Any, choices: _Choices) -> Any:
     if not isinstance(value, str) or "@" not in value:
         return value
-    if re.fullmatch(r"@\w+", value):
-        return _chosen(value[1:], choices.texts, "@", choices.where)
-    return _WITHIN.sub(lambda match: _chosen(match[1], choices.texts, "@", choices.where), value)
+    return _WITHIN.sub(lambda match: _chosen(match[1] or match[2], choices.texts, "@", choices.where), value)
 
 
 def _chosen(name: str, known: Mapping[str, Any], mark: str, where: str) -> Any:
