@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
-from assets.environments.apps import Control, load_specs
+from assets.environments.apps import Control, find_spec, load_heads
+from assets.environments.exploration import Hints
 from assets.environments.miniwob import HELDOUT, PREFIX, TRAIN, pages, split_of
+from assets.errors import ParameterError
 
 
 @dataclass(frozen=True)
@@ -36,23 +39,23 @@ def catalogue() -> list[AppInfo]:
     """Every app, sorted by platform and id.
 
     Raises:
-        ParameterError: a spec is broken.
+        ParameterError: the head of a spec is broken.
         MissingProgramError: MiniWoB++ is not installed.
     """
     apps = [
         AppInfo(
-            id=spec.id,
-            platform=spec.platform,
-            kind="phone" if spec.platform == "mobile" else "site",
-            title=spec.title,
-            locale=spec.locale,
-            split=spec.split,
-            category=spec.category,
-            scale=spec.scale,
-            source=f"apps/{spec.id}.yaml",
-            screens=(*spec.screens, *(f"dialog:{name}" for name in spec.dialogs)),
+            id=head.id,
+            platform=head.platform,
+            kind="phone" if head.platform == "mobile" else "site",
+            title=head.title,
+            locale=head.locale,
+            split=head.split,
+            category=head.category,
+            scale=head.scale,
+            source=f"apps/{head.id}.yaml",
+            screens=_screens(head.id),
         )
-        for spec in load_specs().values()
+        for head in load_heads().values()
     ]
     apps += [
         AppInfo(
@@ -71,6 +74,15 @@ def catalogue() -> list[AppInfo]:
     ]
     apps += _desktop_apps()
     return sorted(apps, key=lambda app: (app.platform, app.id))
+
+
+def _screens(app: str) -> tuple[str, ...]:
+    """The places that an app's spec names. Of a broken spec, none: who opens the app is told what is wrong with it."""
+    try:
+        spec = find_spec(app)
+    except ParameterError:
+        return ()
+    return (*spec.screens, *(f"dialog:{name}" for name in spec.dialogs))
 
 
 def _desktop_apps() -> list[AppInfo]:
@@ -109,23 +121,34 @@ def _desktop_apps() -> list[AppInfo]:
     return [*small, *full]
 
 
-def hints(app: AppInfo) -> tuple[frozenset[str], dict[str, str]]:
-    """For a walk through the app: labels and ids of what leads to other screens, and what to type into its fields."""
+def hints(app: AppInfo) -> Hints:
+    """What the app's spec says about the way to its screens."""
+    if app.kind == "miniwob":
+        return Hints()
     if app.kind == "desktop":
         from assets.environments.desktop import load_apps
 
         windows = [window for spec in load_apps() if spec.id == app.id for window in spec.windows.values()]
-        return frozenset(control.label for window in windows for control in window.controls if control.opens), {}
-    if app.kind == "miniwob":
-        return frozenset(), {}
-    leads: set[str] = set()
+        opens = {c.label: frozenset({c.opens}) for window in windows for c in window.controls if c.opens}
+        return Hints(opens)
+    taps: defaultdict[str, set[str]] = defaultdict(set)
+    holds: defaultdict[str, set[str]] = defaultdict(set)
     samples: dict[str, str] = {}
-    for _, control in load_specs()[app.id].all_controls():
-        if control.open or control.dialog:
-            leads.update((control.label, control.identity))
-        if control.kind in ("field", "search"):
-            samples[control.identity] = samples[control.label] = _sample(control)
-    return frozenset(leads), samples
+    for _, control in find_spec(app.id).all_controls():
+        for name in (control.label, control.identity):
+            if control.open:
+                taps[name].add(control.open)
+            if control.dialog:
+                taps[name].add(f"dialog:{control.dialog}")
+            if control.hold:
+                holds[name].update((control.hold, f"dialog:{control.hold}"))
+            if control.kind in ("field", "search"):
+                samples[name] = _sample(control)
+    return Hints(
+        {name: frozenset(places) for name, places in taps.items()},
+        {name: frozenset(places) for name, places in holds.items()},
+        samples,
+    )
 
 
 def _sample(control: Control) -> str:
@@ -138,4 +161,4 @@ def _sample(control: Control) -> str:
         return "ada@mail.test"
     if control.type == "pin":
         return "1234567890"[: control.length or 4]
-    return "Tea 12"[: control.length or None] if control.type != "password" else "Secret-2468"
+    return "Secret-2468" if control.type == "password" else "Tea 12".ljust(control.length, "a")

@@ -223,7 +223,7 @@ def _probe(session: Session, job: Job) -> Probe:
         return broken("a snapshot does not come back as it was")
     if app.screens:
         session.reset(task)
-        done = walk(session, app.screens, *hints(app), job.size, job.parameters.actions)
+        done = walk(session, app.screens, hints(app), job.size, job.parameters.actions)
         known = replace(known, reached=tuple(done.reached), actions=done.actions)
         if len(known.reached) < len(app.screens):
             missing = ", ".join(screen for screen in app.screens if screen not in known.reached)

@@ -1,10 +1,10 @@
 """A walk through an app: every screen and dialog that its spec names must be arrived at by real taps.
 
-The walk starts where a reset leads to. From each view that it has reached it taps what can be tapped, fills the form if
-that is not enough, scrolls if there is more below, and goes on from whatever new view a tap leads to. Going back to a
-view, to try the next tap there, is not walked again: its snapshot is restored, which is exact (the probe has compared
-pictures before). So for every screen that counts as reached there is a sequence of real inputs from the start, and
-nothing but real inputs was ever needed to get there.
+The walk starts where a reset leads to. From each view that it has reached it presses what the spec says leads on, fills
+the form if that is not enough, then presses everything else, scrolls if there is more below, and goes on from whatever
+new view that leads to. Going back to a view, to try the next press there, is not walked again: its snapshot is
+restored, which is exact (the probe has compared pictures before). So for every screen that counts as reached there is a
+sequence of real inputs from the start, and nothing but real inputs was ever needed to get there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,20 @@ INPUT_KINDS = frozenset({"field", "search", "entry"})
 SCROLLS = 6
 """Most times that one view is scrolled on."""
 
-Samples = Mapping[str, str]
-"""Text that a field accepts, by the last part of its element's id."""
+
+@dataclass(frozen=True)
+class Hints:
+    """What a spec says about the way, so that a walk need not try everything.
+
+    Attributes:
+        taps: the places that a tap may lead to, by label and by each part of the id of what is tapped.
+        holds: the same for long presses.
+        samples: what a field takes that does not take anything, by the last part of its id.
+    """
+
+    taps: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    holds: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -45,62 +57,47 @@ def places(state: Mapping[str, Any]) -> list[str]:
     return [view["screen"], *([f"dialog:{view['dialog']}"] if view.get("dialog") else [])]
 
 
-def walk(
-    session: Session,
-    named: Collection[str],
-    leads: Collection[str],
-    samples: Samples,
-    size: tuple[int, int],
-    most: int,
-) -> Walk:
+def walk(session: Session, named: Collection[str], hints: Hints, size: tuple[int, int], most: int) -> Walk:
     """Walk from the session's present state until every named place is reached or `most` actions are taken.
 
     Args:
         named: the places to reach, as `places` tells them.
-        leads: labels and ids of what leads somewhere, by the spec; they are tapped first.
-        samples: what to type into fields that accept only some text.
         size: width and height of the screen, in pixels.
     """
-    explorer = _Explorer(session, set(named), frozenset(leads), samples, size, most)
+    explorer = _Explorer(session, set(named), hints, size, most)
     explorer.run()
     return explorer.walk
 
 
 class _Explorer:
-    def __init__(
-        self,
-        session: Session,
-        missing: set[str],
-        leads: frozenset[str],
-        samples: Samples,
-        size: tuple[int, int],
-        most: int,
-    ) -> None:
+    def __init__(self, session: Session, missing: set[str], hints: Hints, size: tuple[int, int], most: int) -> None:
         self.walk = Walk()
         self._session = session
         self._missing = missing
-        self._leads = leads
-        self._samples = samples
+        self._hints = hints
         self._size = size
         self._most = most
         self._views: set[str] = set()
         self._tapped: Counter[str] = Counter()
         self._queue: list[tuple[int, int, Any]] = []
+        self._queued = 0
 
     def run(self) -> None:
         self._arrive(self._session.state())
         while self._queue and not self._done:
-            _, _, snapshot = heapq.heappop(self._queue)
-            self._tap_everything(snapshot)
-            if not self._done:
-                self._fill(snapshot)
+            job, _, snapshot = heapq.heappop(self._queue)
+            self._session.restore(snapshot)
+            if job == _FILL:
+                self._fill()
+            else:
+                self._try(all_of_it=job in (_REST, _REST_OF_CHANGED))
 
     @property
     def _done(self) -> bool:
         return not self._missing or self.walk.actions >= self._most
 
     def _arrive(self, state: Mapping[str, Any]) -> bool:
-        """Note where the session is; a view seen for the first time waits for its turn. False if it was seen before."""
+        """Note where the session is; a view seen for the first time is gone on from. False if it was seen before."""
         new = [place for place in places(state) if place in self._missing]
         self._missing.difference_update(new)
         self.walk.reached += new
@@ -109,43 +106,47 @@ class _Explorer:
         if key in self._views:
             return False
         self._views.add(key)
-        self._wait(_NEW_VIEW)
+        self._plan(_LEADS, _FILL, _REST)
         return True
 
-    def _wait(self, rank: int) -> None:
+    def _plan(self, *jobs: int) -> None:
         """Go on from the present state later."""
-        heapq.heappush(self._queue, (rank, self.walk.actions, self._session.snapshot()))
+        snapshot = self._session.snapshot()
+        for job in jobs:
+            self._queued += 1
+            heapq.heappush(self._queue, (job, self._queued, snapshot))
 
-    def _tap_everything(self, snapshot: Any) -> None:
-        self._session.restore(snapshot)
+    def _try(self, all_of_it: bool) -> None:
+        """Press what leads to a place that is missing still; or everything else."""
         for before, elements in self._scrolled():
             here = self._session.snapshot()
-            for element in sorted(elements, key=self._rank):
+            for element in sorted(elements, key=lambda element: self._tapped[element.id]):
                 if self._done:
                     return
-                if element.kind in INPUT_KINDS:
+                press = "LongPress" if self._leads(element, self._hints.holds) else "Click"
+                leads = press == "LongPress" or self._leads(element, self._hints.taps)
+                if leads == all_of_it or element.kind in INPUT_KINDS:
                     continue
-                self._tap(element)
+                self._press(press, element)
                 after = self._session.state()
                 if after != before:
                     if not self._arrive(after) and places(after) == places(before):
-                        self._wait(_CHANGED_VIEW)  # what was locked here may be open now
+                        self._plan(_LEADS_OF_CHANGED, _REST_OF_CHANGED)  # what was locked here may be open now
                     self._session.restore(here)
 
-    def _fill(self, snapshot: Any) -> None:
+    def _fill(self) -> None:
         """Type something into every field of this view; what the form leads to is tried from there."""
-        self._session.restore(snapshot)
         filled = False
         for _, elements in self._scrolled():
             for element in elements:
                 if element.kind in INPUT_KINDS and self._tapped[element.id] == 0:
-                    self._tap(element)
+                    self._press("Click", element)
                     name = element.id.rpartition("/")[2]
-                    self._act(Action("Type", content=self._samples.get(name, "12")))
+                    self._act(Action("Type", content=self._hints.samples.get(name, "12")))
                     filled = True
         if filled:
             self._arrive(self._session.state())
-            self._wait(_FILLED_FORM)
+            self._plan(_LEADS, _REST)
 
     def _scrolled(self) -> Iterator[tuple[dict[str, Any], list[Element]]]:
         """The state and what is newly in sight: here, and after each scroll as long as that brings something up."""
@@ -161,21 +162,22 @@ class _Explorer:
                 return
             self._act(Action("Swipe", point=(500, 700), end=(500, 300)))
 
-    def _rank(self, element: Element) -> tuple[int, bool]:
-        leads = element.label in self._leads or not self._leads.isdisjoint(element.id.split("/"))
-        return (self._tapped[element.id], not leads)
+    def _leads(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
+        """Whether the spec says that this may lead to a place that is missing."""
+        names = (element.label, *element.id.split("/"))
+        return any(not self._missing.isdisjoint(hints[name]) for name in names if name in hints)
 
-    def _tap(self, element: Element) -> None:
+    def _press(self, press: str, element: Element) -> None:
         self._tapped[element.id] += 1
-        self._act(Action("Click", point=from_pixel(*element.center, *self._size)))
+        self._act(Action(press, point=from_pixel(*element.center, *self._size)))
 
     def _act(self, action: Action) -> None:
         self.walk.actions += 1
         self._session.act(action)
 
 
-_NEW_VIEW, _FILLED_FORM, _CHANGED_VIEW = range(3)
-"""The order in which states wait."""
+_LEADS, _FILL, _LEADS_OF_CHANGED, _REST, _REST_OF_CHANGED = range(5)
+"""What is tried from a state, in the order in which it is."""
 
 _PARTS = ("picker", "drawer", "asking")
 """What lies over a screen beside its dialog, in the view of a full app."""

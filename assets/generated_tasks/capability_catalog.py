@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from assets.environments.apps import AppSpec, Control, load_specs
+from assets.environments.apps import AppSpec, Control, find_spec
 from assets.environments.desktop import DesktopApp
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.errors import InputError
@@ -153,7 +153,7 @@ def _capabilities_of(app: Mapping[str, Any]) -> Iterator[Capability]:
             f"{app['id']}/solve", app["id"], "web", "en", app["split"], "solve(seed)", (), (), 0, 0, 1.0, source
         )
     else:
-        yield from _of_spec(load_specs()[app["id"]])
+        yield from _of_spec(find_spec(app["id"]))
 
 
 def _of_spec(spec: AppSpec) -> Iterator[Capability]:
