@@ -1,20 +1,18 @@
-"""The desktop drives real programs: every test here starts Xvfb, a window manager and GTK programs."""
+"""Small desktop applications are real programs: every test here starts Xvfb, a window manager and GTK programs."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from assets.agent.actions import Action, ActionError, from_pixel
 from assets.agent.vocabulary import CHINESE, ENGLISH
 from assets.environments.desktop import DesktopSession, load_apps, overlay
+from assets.environments.desktop.dialogs import SmallApplication
 from assets.environments.session import check
 from assets.environments.task import TaskContract
 from assets.errors import InfrastructureError, MissingProgramError, ParameterError
@@ -152,57 +150,19 @@ def test_actions_of_other_platforms_and_unknown_keys_are_refused(desktop: Deskto
 def test_a_killed_program_is_an_infrastructure_failure_and_the_next_reset_mends_it() -> None:
     with DesktopSession(SIZE) as session:
         session.reset(task("mixer"))
-        assert session._application is not None
-        leader = session._application._process.pid
-        os.killpg(leader, signal.SIGKILL)
+        application = session._application
+        assert isinstance(application, SmallApplication)
+        os.killpg(application._process.pid, signal.SIGKILL)
         time.sleep(0.2)
         with pytest.raises(InfrastructureError):
             session.observe()
         session.reset(task("mixer"))
         assert session.state()["open"] == "main"
-        assert session._screen is not None
-        session._screen.server.kill()
-        session._screen.server.wait()
-        with pytest.raises(InfrastructureError):
+        session._displays["small"].server.kill()
+        with pytest.raises(InfrastructureError, match="X server died"):
             click(session, "main.mute")
         session.reset(task("mixer"))
         assert len(session.elements()) == 8
-
-
-def test_nothing_is_left_when_the_process_is_killed(tmp_path: Path) -> None:
-    script = (
-        "import sys, time\n"
-        "from assets.environments.desktop import DesktopSession\n"
-        "from assets.environments.task import TaskContract\n"
-        "session = DesktopSession((192, 192))\n"
-        "session.reset(TaskContract('t', 'desktop', 'desk', 'en', 'x'))\n"
-        "pids = [session._screen.server.pid, session._screen._manager.pid, session._application._process.pid]\n"
-        "print(*pids, session._folder, flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    *words, folder = process.stdout.readline().split()
-    pids = [int(pid) for pid in words]
-    assert len(pids) == 3
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 10
-    while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(_runs(pid) for pid in pids)
-    with DesktopSession(SIZE) as session:  # the next session clears away what the dead one left
-        assert not Path(folder).exists()
-        assert session._folder.exists()
-    assert not session._folder.exists()
-
-
-def _runs(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat[stat.rindex(")") + 2] != "Z"
 
 
 def test_a_missing_program_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

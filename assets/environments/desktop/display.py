@@ -136,8 +136,8 @@ class Display:
             raise InfrastructureError("the window manager died")
 
     def grab(self) -> bytes:
-        """RGB bytes of the whole screen, without the pointer."""
-        return bytes(self._grabber.grab(self._area).rgb)
+        """The whole screen without the pointer, four bytes a pixel: blue, green, red and nothing."""
+        return bytes(self._grabber.grab(self._area).raw)
 
     def threads(self) -> list[Thread]:
         """The threads of the server and the window manager."""

@@ -228,7 +228,7 @@ Reader = Annotated[
 
 
 def prints(home: Path) -> dict[str, str]:
-    """Path below home -> start of its sha256 for every file that is not hidden, `folder` for an empty folder.
+    """Path below home -> start of its sha256 for every file that is not hidden, `folder` for one in which nothing is seen.
 
     A dot of a path is written `%2E`, since dots separate the keys of a state; a percent sign is `%25`.
     """
@@ -242,7 +242,7 @@ def prints(home: Path) -> dict[str, str]:
             found[name] = "link"
         elif path.is_file():
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-        elif path.is_dir() and not any(path.iterdir()):
+        elif path.is_dir() and all(entry.name.startswith(".") for entry in path.iterdir()):
             found[name] = "folder"
     return found
 

@@ -95,7 +95,7 @@ class DesktopSession:
         self.timeout = timeout
         self._runs = 0
         self._answer: str | None = None
-        self._last: tuple[bytes, int] | None = None
+        self._picture, self._spent = b"", 0
         self._settled = False
         self._broken = False
         self._task: TaskContract | None = None
@@ -142,7 +142,8 @@ class DesktopSession:
         with self._sound():
             picture = self._settle()
         buffer = io.BytesIO()
-        Image.frombytes("RGB", (self.width, self.height), picture).save(buffer, "PNG", compress_level=6)
+        image = Image.frombytes("RGB", (self.width, self.height), picture, "raw", "BGRX")
+        image.save(buffer, "PNG", compress_level=6)
         return Screenshot(buffer.getvalue(), self.width, self.height)
 
     def act(self, action: Action) -> None:
@@ -189,7 +190,7 @@ class DesktopSession:
     def elements(self) -> list[Element]:
         """Controls of the top window of a small application; windows and menus of a full-size program."""
         with self._sound():
-            picture = np.frombuffer(self._settle(), np.uint8).reshape(self.height, self.width, 3)
+            picture = np.frombuffer(self._settle(), np.uint8).reshape(self.height, self.width, 4)[..., 2::-1]
             with self._display().answering():
                 return self._running().elements(picture)
 
@@ -274,7 +275,11 @@ class DesktopSession:
             for step in range(1, 9):
                 screen.move(*(start + (end - start) * step / 8 for start, end in zip(*where, strict=True)))
             if self._scale == "full":
-                self._rest()  # what is dragged has to arrive before it can be dropped
+                # The target is asked whether it takes what is dragged; it answers when the pointer moves once more.
+                self._rest()
+                screen.move(where[1][0] - 1, where[1][1])
+                screen.move(*where[1])
+                self._rest()
             screen.button(1, False)
         elif name == "Swipe" and len(where) == 2:
             screen.move(*where[0])
@@ -342,7 +347,7 @@ class DesktopSession:
             self._application = None
 
     def _settle(self) -> bytes:
-        """Wait until the picture stands still and the application sleeps; returns the picture."""
+        """Wait until the picture stands still and the application sleeps; returns the picture, as `Display.grab`."""
         with self._display().answering():
             return self._rest()
 
@@ -350,29 +355,32 @@ class DesktopSession:
         screen, application, quiet = self._display(), self._running(), self._paces[self._scale].quiet
         deadline = time.monotonic() + self.timeout
         seen, still = 0, time.monotonic()
-        picture, states = b"", set[str]()
+        states = set[str]()
         while time.monotonic() < deadline:
-            picture = screen.grab()
             threads = application.threads()
             # A program that waits for the server or the window manager sleeps too: they must be at rest as well.
             states = {state for state, _ in [*threads, *screen.threads()]}
-            now = (picture, sum(spent for _, spent in threads))
-            if now == self._last and states <= {"S", "Z"}:
+            before, self._spent = self._spent, sum(spent for _, spent in threads)
+            same = states <= {"S", "Z"} and self._spent == before
+            if same:
+                last, self._picture = self._picture, screen.grab()
+                same = self._picture == last
+            if same:
                 seen += 1
             else:
-                seen, still = 0, time.monotonic()
+                seen, still, self._settled = 0, time.monotonic(), False
             # What was at rest before nothing happened needs one look, anything else three in a row.
             if seen >= (1 if self._settled else 3) and (self._settled or time.monotonic() - still >= quiet):
                 self._settled = True
                 self._raise_if_not_well(application, screen)
-                return picture
-            self._last, self._settled = now, self._settled and now == self._last
+                return self._picture
             time.sleep(_LOOK)
         screen.raise_if_dead()
         if self._scale == "full" and "T" not in states:
             # A program that never sleeps, such as a loop in a terminal, may be what the agent wanted.
             self._raise_if_not_well(application, screen)
-            return picture
+            self._picture = screen.grab()
+            return self._picture
         raise InfrastructureError(f"{application.name} does not come to rest within {self.timeout:g} s")
 
     def _raise_if_not_well(self, application: SmallApplication | RunningProgram, screen: Display) -> None:
