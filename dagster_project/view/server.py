@@ -98,7 +98,14 @@ class _Request(BaseHTTPRequestHandler):
         if not known or self.headers.get("Host") != f"{HOST}:{self.server.server_port}":
             return self._send(Reply(status=HTTPStatus.FORBIDDEN))
         handler = self.server.routes.get((self.command, path))
-        return self._send(handler(given) if handler else Reply(status=HTTPStatus.NOT_FOUND))
+        if handler is None:
+            return self._send(Reply(status=HTTPStatus.NOT_FOUND))
+        try:
+            reply = handler(given)
+        except Exception:
+            self._send(Reply(status=HTTPStatus.INTERNAL_SERVER_ERROR))
+            raise
+        return self._send(reply)
 
     def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)
