@@ -9,8 +9,8 @@ from assets.environments.apps import AppSpec, Control
 
 # Fields of a control that say how it looks or what it does, not what it says.
 LOOKS = (
-    "kind", "as_", "style", "layout", "columns", "type", "required", "submit", "delete", "back", "home", "close", "undo",
-    "limit", "new",
+    "kind", "as_", "style", "layout", "columns", "type", "required", "submit", "delete", "back", "home", "close",
+    "undo", "limit", "new",
 )  # fmt: skip
 SAYS = (
     "icon", "note", "value", "meta", "badge", "avatar", "picture", "strong", "faded", "lit", "hold", "search", "sort",

@@ -282,15 +282,23 @@ SHELF = {
     "lists": {"goods": [{"name": f"Good {n}", "price": n, "many": 0} for n in range(1, 21)]},
     "computed": {"total": {"sum": "goods", "of": ["price", "many"], "plus": ["fee"]}},
     "screens": {
-        "goods": {"failure": {"when": "offline", "text": "Gone", "retry": {"button": "Retry", "put": {"offline": False}}},
-                  "controls": [{"list": "goods", "title": "{name}", "meta": "{many}", "hold": "more", "open": "good"}],
-                  "top": [{"tool": "Near", "asks": "location", "put": {"near": True}}],
-                  "bottom": [{"text": "{total|money}"}, {"button": "Pay", "only": "total > 10", "otherwise": "Too little",
-                                                          "update": {"goods": {"where": "many > 0", "set": {"many": 0}}}}]},
-        "good": {"title": "{name}", "controls": [{"stepper": "How many", "key": ".many", "maximum": 3},
-                                                  {"slider": "Fee", "key": "fee", "maximum": 10},
-                                                  {"keypad": "", "key": "sum", "type": "calculator"},
-                                                  {"time": "At", "key": "at"}]},
+        "goods": {
+            "failure": {"when": "offline", "text": "Gone", "retry": {"button": "Retry", "put": {"offline": False}}},
+            "top": [{"tool": "Near", "asks": "location", "put": {"near": True}}],
+            "controls": [{"list": "goods", "title": "{name}", "meta": "{many}", "hold": "more", "open": "good"}],
+            "bottom": [
+                {"text": "{total|money}"},
+                {"button": "Pay", "only": "total > 10", "otherwise": "Too little",
+                 "update": {"goods": {"where": "many > 0", "set": {"many": 0}}}},
+            ],
+        },
+        "good": {
+            "title": "{name}",
+            "controls": [
+                {"stepper": "How many", "key": ".many", "maximum": 3}, {"slider": "Fee", "key": "fee", "maximum": 10},
+                {"keypad": "", "key": "sum", "type": "calculator"}, {"time": "At", "key": "at"},
+            ],
+        },
     },
     "dialogs": {"more": {"title": "{name}", "style": "sheet",
                          "controls": [{"row": "Take two", "bump": {"many": 2}, "close": True}]}},
