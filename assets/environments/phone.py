@@ -16,7 +16,8 @@ import re
 import shlex
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 from xml.etree import ElementTree
 
@@ -116,7 +117,7 @@ class PhoneSession:
     def reset(self, task: TaskContract) -> None:
         """Bring the phone into the task's initial state, a fresh one if the old one broke."""
         self._note = None
-        phone = self._attached()
+        self._attach()
         agent: dict[str, Any] = {"answer": None, "notes": [], "album": 0}
         if self._simulated:
             state = initial_state(task, self.platform, self.specs, self._defaults)
@@ -132,11 +133,11 @@ class PhoneSession:
         self._command(f"am force-stop {shlex.quote(package)}")
         self._command(_start(package))
         time.sleep(self._parameters.settle_seconds)
-        self._screen(phone)
+        self._screen()
 
     def observe(self) -> Screenshot:
         """What the screen shows."""
-        return self._screen(self._there)
+        return self._screen()
 
     def act(self, action: Action) -> None:
         """Carry out one action through Android's shell programs.
@@ -160,7 +161,7 @@ class PhoneSession:
         else:
             focus = _FOCUS.search(self._command("dumpsys window | grep -E 'mCurrentFocus|mFocusedApp'").decode())
             package, activity = focus.groups() if focus else ("", "")
-            shot = hashlib.sha256(self._screen(self._there).png).hexdigest()[:16]
+            shot = hashlib.sha256(self._screen().png).hexdigest()[:16]
             state = {"package": package, "activity": activity, "screen": shot}
         return {**state, **copy.deepcopy(self._agent)}
 
@@ -171,7 +172,7 @@ class PhoneSession:
     def elements(self) -> list[Element]:
         """What can be acted on; of a real phone what `uiautomator` finds, nothing where it finds no rest."""
         if not self._simulated:
-            code, document, _ = self._there.run(f"uiautomator dump {_DUMP} >/dev/null && cat {_DUMP}")
+            code, document = self._try(f"uiautomator dump {_DUMP} >/dev/null && cat {_DUMP}")
             return _from_hierarchy(document) if code == 0 else []
         found = []
         for label, kind, (x0, y0, x1, y1), identity, visible, *_ in json.loads(self._command("hesper elements")):
@@ -201,7 +202,7 @@ class PhoneSession:
 
     def restore(self, snapshot: Any) -> None:
         """Bring a snapshot back, of this session or of another one on a simulated phone."""
-        self._attached()
+        self._attach()
         state = copy.deepcopy(snapshot["state"])
         self._app = snapshot["app"]
         self._agent = {name: state.pop(name) for name in ("answer", "notes", "album")}
@@ -242,7 +243,7 @@ class PhoneSession:
                 self._command(f"input keyevent {_KEYS[action.name]}")
             case "LaunchApp":
                 package = self._package(action.content or "")
-                if package is None or self._there.run(_start(package))[0] != 0:
+                if package is None or self._try(_start(package))[0] != 0:
                     self._note = f"no app '{action.content}'"
             case "GetScreenshot":
                 self._command("input keyevent SYSRQ")
@@ -293,30 +294,26 @@ class PhoneSession:
 
     # --- the phone ---------------------------------------------------------------------------------------------------
 
-    def _attached(self) -> Phone:
-        """The phone, looked up again after it broke."""
-        if self._phone is None:
-            from assets.environments.adb.client import Phone
+    def _attach(self) -> None:
+        """Find the phone, a fresh one if it broke."""
+        if self._phone is not None:
+            return
+        from assets.environments.adb.client import Phone
 
-            if self._parameters.adb:
-                host, _, port = self._parameters.adb.rpartition(":")
-                if not host or not port.isdecimal():
-                    raise ParameterError(
-                        f"phone.adb is host:port, such as 127.0.0.1:5037, not '{self._parameters.adb}'"
-                    )
-                address, serial = (host, int(port)), self._parameters.serial
-            else:
-                if self._phones is None:
-                    self._phones = Phones.acquire()
-                if self._serial:
-                    self._leave()
-                self._serial = serial = self._phones.add(self.size, self._documents())
-                address = ("127.0.0.1", self._phones.port)
-            phone = Phone(address, serial, self.timeout)
-            self._keyboard = phone.shell("settings get secure default_input_method").decode().strip()
-            self._simulated = phone.run("hesper apps")[0] == 0
-            self._phone = phone
-        return self._phone
+        if self._parameters.adb:
+            host, _, port = self._parameters.adb.rpartition(":")
+            if not host or not port.isdecimal():
+                raise ParameterError(f"phone.adb is host:port, such as 127.0.0.1:5037, not '{self._parameters.adb}'")
+            phone = Phone((host, int(port)), self._parameters.serial, self.timeout)
+        else:
+            if self._phones is None:
+                self._phones = Phones.acquire()
+            self._leave()
+            self._serial = self._phones.add(self.size, self._documents())
+            phone = Phone(("127.0.0.1", self._phones.port), self._serial, self.timeout)
+        self._keyboard = phone.shell("settings get secure default_input_method").decode().strip()
+        self._simulated = phone.run("hesper apps")[0] == 0
+        self._phone = phone
 
     def _documents(self) -> dict[str, Any] | None:
         """The session's own apps, as the phone reads them."""
@@ -334,40 +331,46 @@ class PhoneSession:
         if serial and self._phones is not None:
             self._phones.remove(serial)
 
-    @property
-    def _there(self) -> Phone:
-        if self._phone is None:
-            raise InfrastructureError("the phone broke: reset the session first")
-        return self._phone
-
     def _command(self, line: str) -> bytes:
-        """The output of a line of the phone's shell; where it fails, the phone counts as broken."""
-        try:
-            return self._there.shell(line)
-        except InfrastructureError:
-            self._phone = None
-            raise
+        """The output of a line of the phone's shell, which must succeed."""
+        with self._watched() as phone:
+            return phone.shell(line)
+
+    def _try(self, line: str) -> tuple[int, bytes]:
+        """Exit code and output of a line."""
+        with self._watched() as phone:
+            code, output, _ = phone.run(line)
+            return code, output
 
     def _tell(self, what: str, state: Mapping[str, Any]) -> None:
         """Give the phone's apps a state."""
         text = json.dumps(state, ensure_ascii=False)
         source = shlex.quote(text)
-        if len(source.encode()) > LONGEST_LINE:
-            self._there.push(text.encode(), _STATE_FILE)
-            source = _STATE_FILE
-        self._command(f"hesper {what} {source}")
+        with self._watched() as phone:
+            if len(source.encode()) > LONGEST_LINE:
+                phone.push(text.encode(), _STATE_FILE)
+                source = _STATE_FILE
+            phone.shell(f"hesper {what} {source}")
 
-    def _screen(self, phone: Phone) -> Screenshot:
-        try:
+    def _screen(self) -> Screenshot:
+        with self._watched() as phone:
             png = phone.shell("screencap -p")
             if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) < 24:
                 raise InfrastructureError(f"screencap gave no picture, but {png[:40]!r}")
-        except InfrastructureError:
-            self._phone = None
-            raise
         width, height = struct.unpack(">II", png[16:24])
         self.size = (width, height)
         return Screenshot(png, width, height)
+
+    @contextmanager
+    def _watched(self) -> Iterator[Phone]:
+        """The phone; it counts as broken where the block fails."""
+        if self._phone is None:
+            raise InfrastructureError("the phone broke: reset the session first")
+        try:
+            yield self._phone
+        except InfrastructureError:
+            self._phone = None
+            raise
 
 
 def _start(package: str) -> str:

@@ -1,6 +1,7 @@
 """make bench [ONLY=name]: run the benchmarks one after another and write reports/bench.json.
 
-One record a row: `name, work, peer, peer_seconds, ours_seconds, ratio, runs, spread, machine`. Times are medians in
+One record a row: `name, work, peer, peer_seconds, ours_seconds, ratio, runs, spread, machine` (or another unit in place
+of seconds). Times are medians in
 seconds for the same work, ours and the peer's runs taken in turn in one process; `spread` is the interquartile range
 over the median of our runs. A benchmark is a function of tests/performance/bench_*.py named in its BENCHMARKS.
 """
@@ -26,7 +27,8 @@ class Comparison:
     Attributes:
         work: what is done, with its size.
         peer: the named other way of doing it.
-        ours, theirs: callables that do the work once.
+        ours, theirs: callables that do the work once; a figure in place of `theirs` is a published one.
+        unit: what the figures count; other than seconds, the callables return them.
         units: how many units one call of each does, when they differ.
         runs: timed repetitions of each, after one warm-up.
         note: what else a reader must know to judge the ratio.
@@ -36,28 +38,32 @@ class Comparison:
     work: str
     peer: str
     ours: Callable[[], object]
-    theirs: Callable[[], object]
+    theirs: Callable[[], object] | float
     units: tuple[int, int] = (1, 1)
     runs: int = 5
     note: str = ""
+    unit: str = "seconds"
 
 
 def measure(comparison: Comparison) -> dict[str, object]:
     """Time both ways in turn and return the row of bench.json."""
+    published = comparison.theirs if isinstance(comparison.theirs, float) else None
     comparison.ours()
-    comparison.theirs()
-    ours, theirs = [], []
+    if callable(comparison.theirs):
+        comparison.theirs()
+    ours, theirs = [], [published] if published is not None else []
     for _ in range(comparison.runs):
-        ours.append(_seconds(comparison.ours) / comparison.units[0])
-        theirs.append(_seconds(comparison.theirs) / comparison.units[1])
+        ours.append(_figure(comparison.ours, comparison.unit) / comparison.units[0])
+        if callable(comparison.theirs):
+            theirs.append(_figure(comparison.theirs, comparison.unit) / comparison.units[1])
     quartiles = statistics.quantiles(ours, n=4) if len(ours) > 1 else [ours[0]] * 3
     median_ours, median_theirs = statistics.median(ours), statistics.median(theirs)
     return {
         "name": comparison.name,
         "work": comparison.work,
         "peer": comparison.peer,
-        "ours_seconds": median_ours,
-        "peer_seconds": median_theirs,
+        f"ours_{comparison.unit}": median_ours,
+        f"peer_{comparison.unit}": median_theirs,
         "ratio": median_theirs / median_ours,
         "runs": comparison.runs,
         "spread": (quartiles[2] - quartiles[0]) / median_ours,
@@ -82,8 +88,8 @@ def main() -> None:
                 for comparison in make():
                     row = measure(comparison)
                     print(
-                        f"{row['name']}: {row['work']}: ours {row['ours_seconds']:.4g} s, {row['peer']} "
-                        f"{row['peer_seconds']:.4g} s, ratio {row['ratio']:.2f}",
+                        f"{row['name']}: {row['work']}: ours {row[f'ours_{comparison.unit}']:.4g} {comparison.unit}, "
+                        f"{row['peer']} {row[f'peer_{comparison.unit}']:.4g}, ratio {row['ratio']:.2f}",
                         flush=True,
                     )
                     rows.append(row)
@@ -98,10 +104,14 @@ def main() -> None:
     path.write_text(json.dumps(kept + rows, indent=1) + "\n")
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _figure(work: Callable[[], object], unit: str) -> float:
+    """How long the work took, or what it returned where that is what is compared."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    result = work()
+    if unit == "seconds":
+        return time.perf_counter() - start
+    assert isinstance(result, float), "the callables of a comparison in another unit return its figure"
+    return result
 
 
 if __name__ == "__main__":

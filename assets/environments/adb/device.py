@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from assets.environments.adb.devtools import BrokenError, Browser, Key, Page, gathered
+from assets.environments.adb.devtools import BrokenError, Browser, Key, Page, ScriptError, gathered
 from assets.environments.adb.files import PICTURES, Files
 
 RUNTIME_URL = (Path(__file__).parents[1] / "runtime" / "runtime.html").as_uri()
@@ -111,7 +111,7 @@ class Device:
         self._page = await browser.new_page(*self.size)
         await self._page.navigate(RUNTIME_URL)
         await self._page.evaluate(f"hesper.install({_json(self.catalogue.installation())})")
-        await self.set_state(_EMPTY)
+        await self._show(EMPTY_STATE)
 
     @property
     def broken(self) -> bool:
@@ -236,8 +236,16 @@ class Device:
         """Bring a state back.
 
         Raises:
-            ScriptError: the runtime can't show it.
+            ScriptError: the runtime can't show it; it shows the one before.
         """
+        before = await self.state_text()
+        try:
+            await self._show(state)
+        except ScriptError:
+            await self.page.evaluate(f"hesper.set({before})")
+            raise
+
+    async def _show(self, state: Mapping[str, Any]) -> None:
         shipment = self._shipment(*sorted({state.get("foreground"), *state.get("apps", {})}))
         await self._run(f"hesper.provide({shipment}); hesper.set({_json(state)})")
 
@@ -280,7 +288,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_EMPTY: dict[str, Any] = {
+EMPTY_STATE: dict[str, Any] = {
     "foreground": "launcher",
     "recents": [],
     "view": {"screen": "", "stack": [], "dialog": None, "item": None, "focus": None, "scroll": 0},
@@ -289,3 +297,4 @@ _EMPTY: dict[str, Any] = {
     "attack_triggered": False,
     "attack_dismissed": False,
 }
+"""The runtime's state on a phone that was just switched on."""

@@ -54,11 +54,17 @@ MORE_FLAGS = (
     "--enable-unsafe-swiftshader",
     "--metrics-recording-only",
     "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--proxy-server=127.0.0.1:1",
+    "--proxy-bypass-list=<-loopback>",
     "--remote-debugging-pipe",
 )
-"""What Playwright passes too, so that both draw the same bytes; and no name resolves to anything."""
+"""What Playwright passes too, so that both draw the same bytes; and a proxy that is not there, so that nothing leaves
+the browser, whatever asks for it."""
 
 _LONGEST_MESSAGE = 1 << 28
+_FOLDER = "hesper-phones-"
+_LONGEST_PATH = 35
+"""Of the folder for temporary files: Chromium makes a socket in it, whose path may have 107 characters."""
 _RUN = '"$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$0"'
 
 Result = TypeVar("Result")
@@ -99,7 +105,7 @@ class Browser:
             BrokenError: it does not start.
         """
         program = find_chromium()
-        folder = tempfile.mkdtemp(prefix="hesper-phones-")
+        folder = tempfile.mkdtemp(prefix=_FOLDER, dir="/tmp" if len(tempfile.gettempdir()) > _LONGEST_PATH else None)
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", _RUN, folder, program, *FLAGS, *MORE_FLAGS, f"--user-data-dir={folder}/profile",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -189,8 +195,9 @@ class Browser:
 
     def kill(self) -> None:
         """End the process at once, and take its folder away."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def close(self) -> None:
@@ -291,7 +298,8 @@ class Page:
 
     async def screenshot(self) -> bytes:
         """PNG of what the page shows."""
-        return base64.b64decode((await self.call("Page.captureScreenshot", {"format": "png"}))["data"])
+        picture = await self.call("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        return base64.b64decode(picture["data"])
 
     async def move(self, x: float, y: float, pressed: bool = False) -> None:
         """Move the mouse, with its left button down or not."""
@@ -325,6 +333,8 @@ class Page:
         """Give the page and its context back; a page that hangs costs the whole browser."""
         self.browser.pages.pop(self.session, None)
         self.fail("the page is closed")
+        if self.browser.gone.is_set():
+            return
         try:
             await self.browser.call("Target.disposeBrowserContext", {"browserContextId": self.context}, timeout=10)
         except BrokenError as error:

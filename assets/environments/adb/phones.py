@@ -6,9 +6,11 @@ closes: nothing of it outlives the process that started it, however that ends.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from assets.environments.chromium import START_SECONDS
 from assets.errors import HesperError, InfrastructureError, MissingProgramError
 
 ROOT = Path(__file__).parents[3]
+PING_SECONDS = 10.0
+"""How long a server that works may take for the simplest answer on a busy machine."""
 
 
 class Phones:
@@ -92,9 +97,10 @@ class Phones:
         return str(self._ask({"do": "add", "size": size, "specs": specs, "program": program})["serial"])
 
     def remove(self, serial: str) -> None:
-        """Switch a phone off. Nothing happens where there is none of that name."""
-        if self.alive:
-            self._ask({"do": "remove", "serial": serial})
+        """Switch a phone off. Nothing happens where it is gone already, with its server or without."""
+        with contextlib.suppress(InfrastructureError):
+            if self.alive:
+                self._ask({"do": "remove", "serial": serial})
 
     def close(self) -> None:
         """End the server, its phones and their browser."""
@@ -104,7 +110,8 @@ class Phones:
                 return
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.close()
+            with contextlib.suppress(OSError):
+                process.stdin.close()
             try:
                 process.wait(15)
             except subprocess.TimeoutExpired:
@@ -114,8 +121,8 @@ class Phones:
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
-            if not self.alive:
-                self.close()
+            if not self._answers():
+                self._kill()
                 self._start()
             process = self._process
             assert process is not None
@@ -125,12 +132,29 @@ class Phones:
                 process.stdin.flush()
             except OSError as error:
                 raise InfrastructureError(f"the ADB server is gone: {error}") from None
-            answer = self._read(2 * self.timeout + 60)
+            answer = self._read(self.timeout + START_SECONDS)
         if "missing" in answer:
             raise MissingProgramError(str(answer["missing"]))
         if "error" in answer:
             raise InfrastructureError(f"the ADB server failed to {question['do']} a phone: {answer['error']}")
         return answer
+
+    def _answers(self) -> bool:
+        """Whether the server is there, and not stopped."""
+        if not self.alive:
+            return False
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), PING_SECONDS) as connection:
+                connection.sendall(b"000chost:version")
+                return connection.recv(4) == b"OKAY"
+        except OSError:
+            return False
+
+    def _kill(self) -> None:
+        """End the server at once; its browser follows when the pipe between them closes."""
+        if self._process is not None:
+            self._process.kill()
+            self.close()
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "assets.environments.adb", "--owned", "--timeout", str(self.timeout)]
@@ -153,7 +177,7 @@ class Phones:
             ready, _, _ = select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))
             data = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
             if not data:
-                process.kill()
+                self._kill()
                 reason = "ended" if ready else f"did not answer within {seconds:g} s"
                 raise InfrastructureError(f"the ADB server {reason}")
             self._pending += data

@@ -19,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from assets.environments.adb.device import (
     ACTIVITY,
+    EMPTY_STATE,
     KEYBOARD,
     LATIN_KEYBOARD,
     LAUNCHER,
@@ -47,6 +48,7 @@ class Shell:
     folder: str = "/"
     code: int = 0
     last_tap: tuple[float, float] | None = None
+    ended: bool = False
 
     async def run(self, line: str) -> tuple[int, list[tuple[bool, bytes]]]:
         """Carry out a line: its exit code, and (is an error, output) in order.
@@ -62,6 +64,8 @@ class Shell:
             self.code = 1
             return 1, [(True, f"/system/bin/sh: {error}\n".encode())]
         for pipeline in pipelines:
+            if self.ended:
+                break
             if (pipeline.joint == "&&" and self.code) or (pipeline.joint == "||" and not self.code):
                 continue
             data: bytes | None = None
@@ -100,6 +104,8 @@ class Shell:
         return code, output, errors
 
     async def _program(self, words: list[str], data: bytes | None) -> Output:
+        if words[:1] == ["exec"]:
+            words = words[1:]
         if not words:
             return 0, b"", b""
         name = words[0].rpartition("/")[2] if words[0].startswith("/system/bin/") else words[0]
@@ -110,7 +116,7 @@ class Shell:
             return await program(self, words[1:], data)
         except UsageError as error:
             return error.code, b"", f"{error}\n".encode()
-        except FileError as error:
+        except (FileError, ScriptError) as error:
             return 1, b"", f"{words[0]}: {error}\n".encode()
 
     def path(self, name: str) -> str:
@@ -698,8 +704,8 @@ async def _hesper(shell: Shell, arguments: list[str], data: bytes | None) -> Out
             text = source if source.startswith("{") else device.files.read(shell.path(source)).decode()
             try:
                 state = json.loads(text)
-                if not isinstance(state, dict):
-                    raise ValueError("a state is an object")
+                if not isinstance(state, dict) or not EMPTY_STATE.keys() <= state.keys():
+                    raise ValueError(f"it has {', '.join(EMPTY_STATE)}")
                 async with device.turn:
                     await (device.set_state if what == "set" else device.begin)(state)
             except (ValueError, RecursionError, ScriptError) as error:
@@ -928,6 +934,11 @@ def _fixed(text: str, code: int = 0) -> Program:
     return program
 
 
+async def _exit(shell: Shell, arguments: list[str], data: bytes | None) -> Output:
+    shell.ended = True
+    return (int(arguments[0]) & 255 if arguments and arguments[0].isdecimal() else shell.code), b"", b""
+
+
 async def _pwd(shell: Shell, arguments: list[str], data: bytes | None) -> Output:
     return _said(shell.folder + "\n")
 
@@ -942,6 +953,8 @@ PROGRAMS: dict[str, Program] = {
     "date": _fixed("Thu Jan  1 00:00:00 UTC 1970\n"),
     "dumpsys": _dumpsys,
     "echo": _echo,
+    "exit": _exit,
+    "export": _fixed(""),
     "false": _fixed("", 1),
     "getprop": _getprop,
     "grep": _grep,

@@ -59,8 +59,8 @@ def parse(line: str) -> list[Pipeline]:
     tokens = _tokens(line)
     for kind, word in tokens:
         if kind == "word":
-            if not command.words and word.pieces and word.pieces[0] in _RESERVED:
-                raise ShellSyntaxError(f"syntax error: unexpected '{word.pieces[0][0]}'")
+            if not command.words and word.expand({}) in _RESERVED:
+                raise ShellSyntaxError(f"syntax error: unexpected '{word.expand({})}'")
             command.words.append(word)
         elif kind in ("<", ">", ">>", "2>"):
             following, target = next(tokens, ("end", Word()))
@@ -91,7 +91,7 @@ def parse(line: str) -> list[Pipeline]:
     return pipelines
 
 
-_RESERVED = [(name, False) for name in ("if", "for", "while", "until", "case", "function", "{", "}", "!", "[[")]
+_RESERVED = ("if", "for", "while", "until", "case", "function", "{", "}", "!", "[[")
 _OPERATORS = ("2>&1", "2>", "&&", "||", ">>", ";", "&", "|", ">", "<", "\n")
 
 

@@ -55,13 +55,13 @@ async def _converse(shell: Shell, terminal: bool, framed: bool, writer: asyncio.
                 show("\r\n")
                 line = typed.decode(errors="replace").strip()
                 typed = b""
-                if line.split(" ")[0] == "exit":
-                    return code
                 code, chunks = await shell.run(line)
                 for to_errors, chunk in chunks:
                     kind = protocol.STDERR if to_errors else protocol.STDOUT
                     shown = chunk.replace(b"\n", b"\r\n") if terminal else chunk
                     writer.write(protocol.shell_packet(kind, shown) if framed else shown)
+                if shell.ended:
+                    return code
                 show(f"{shell.device.product}:/ $ ")
             elif byte == 4:
                 return code
