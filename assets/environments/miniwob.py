@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -140,6 +141,7 @@ class MiniwobSession(PageSession):
         self._agent: dict[str, Any] = {"answer": None, "notes": []}
         self._seed = int(task.initial_state.get("seed", 0))
         self._stepped = scale_of(page) == "full"
+        self.lists = _has_lists(page)
         address = (_folder() / "miniwob" / f"{page}.html").as_uri()
         if self.page.url == address and page not in RELOADED:
             self.page.evaluate(_RESTART, self._seed)
@@ -228,6 +230,13 @@ _STATE = """() => {
 
 _CLOCK = f"""if (!{json.dumps([*TRAIN, *HELDOUT])}.some((name) => location.pathname.endsWith(`/${{name}}.html`)))
 {(RUNTIME / "clock.js").read_text(encoding="utf-8")}"""
+
+
+@cache
+def _has_lists(page: str) -> bool:
+    """Whether a page holds or makes native `<select>`s."""
+    source = (_folder() / "miniwob" / f"{page}.html").read_text(encoding="utf-8")
+    return re.search(r"<select|[(]['\"]select['\"][)]", source) is not None
 
 
 def _folder() -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from assets.agent.actions import Action, from_pixel, render_response
 from assets.agent.observation import Box, Observation
-from assets.environments.miniwob import PREFIX, MiniwobSession
+from assets.environments.miniwob import PREFIX, TICK_MS, MiniwobSession
 from assets.environments.session import Element
 from assets.errors import InfrastructureError
 
@@ -89,6 +89,10 @@ class Scene:
         """The text of the first element that a CSS selector names."""
         return str(self._session.page.locator(css).first.inner_text())
 
+    def texts(self, css: str) -> list[str]:
+        """The texts of all elements that a CSS selector names."""
+        return [str(text) for text in self._session.page.locator(css).all_inner_texts()]
+
     def box(self, css: str) -> Box:
         """The box of the first element that a CSS selector names, on the session's screen."""
         found = self._session.page.locator(css).first.bounding_box()
@@ -97,12 +101,32 @@ class Scene:
         y = found["y"] - self._session.above
         return (found["x"], y, found["x"] + found["width"], y + found["height"])
 
+    def boxes(self, css: str) -> list[Box]:
+        """The boxes of all elements that a CSS selector names, on the session's screen, in document order."""
+        above = self._session.above
+        found = self._session.page.evaluate(_BOXES, css)
+        return [(x0, y0 - above, x1, y1 - above) for x0, y0, x1, y1 in found]
+
+    def wait(self) -> Move:
+        """Let time pass."""
+        return Action("Wait"), ()
+
+    def hover(self, box: Box) -> Move:
+        """The mouse into the middle."""
+        return Action("Hover", point=self.middle(box)), (box,)
+
+    def drag(self, start: Box, end: Box) -> Move:
+        """From the middle of one to the middle of another."""
+        return Action("Drag", point=self.middle(start), end=self.middle(end)), (start, end)
+
+    def middle(self, box: Box) -> tuple[int, int]:
+        """The middle of a box as coordinates of an action."""
+        return from_pixel((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, *self._session.size)
+
     def click(self, target: Element | Box) -> Move:
         """A click into the middle."""
         box = target.box if isinstance(target, Element) else target
-        width, height = self._session.size
-        point = from_pixel((box[0] + box[2]) / 2, (box[1] + box[3]) / 2, width, height)
-        return Action("Click", point=point), (box,)
+        return Action("Click", point=self.middle(box)), (box,)
 
     def click_bare(self, label: str, kind: str) -> Move:
         """A click on the part nearest to the middle of an element that others may partly cover."""
@@ -131,6 +155,11 @@ _BARE = """([x0, y0, x1, y1]) => {
   const bare = ([fx, fy]) => document.elementFromPoint(x0 + fx * (x1 - x0), y0 + fy * (y1 - y0)) === owner;
   return places.find(bare) ?? null;
 }"""
+
+_BOXES = """(css) => [...document.querySelectorAll(css)].map((element) => {
+  const box = element.getBoundingClientRect();
+  return [box.left, box.top, box.right, box.bottom];
+})"""
 
 Oracle = Callable[[Scene], Iterator[Move]]
 
@@ -290,7 +319,95 @@ def _click_tree(scene: Scene) -> Iterator[Move]:
     yield scene.click((box[0], box[1], box[0] + 24, box[3]))
 
 
+# --- pages in full size, of which the whole window must be on the screen ---------------------------------------------
+
+
+def _ascending(scene: Scene) -> Iterator[Move]:
+    # The numbers are covered after the first click.
+    for box in scene.boxes("svg text"):
+        yield scene.click(box)
+
+
+def _press_after_delay(scene: Scene) -> Iterator[Move]:
+    seconds = int(re.findall(r"wait (\d+) second", scene.utterance)[0])
+    yield scene.click(scene.box("#subbtn"))
+    for _ in range(seconds * 1000 // TICK_MS - 1):
+        yield scene.wait()
+    yield scene.click(scene.box("#subbtn2"))
+
+
+def _follow_circle(scene: Scene) -> Iterator[Move]:
+    while scene.boxes("#circ"):
+        yield scene.hover(scene.box("#circ"))
+
+
+def _hit_circles(scene: Scene) -> Iterator[Move]:
+    while True:
+        inside = [box for box in scene.boxes(".item") if box[0] > 0 and box[2] < 160 and box[1] > 0 and box[3] < 160]
+        yield scene.click(inside[0]) if inside else scene.wait()
+
+
+def _repeat_flashes(scene: Scene) -> Iterator[Move]:
+    flashes: list[str] = []
+    lit, dark = "", 0
+    while not flashes or dark < 4:
+        now = next((number for number in "1234" if scene.boxes(f"#button-{number}.push")), "")
+        if now and not lit:
+            flashes.append(now)
+        lit, dark = now, 0 if now else dark + 1
+        yield scene.wait()
+    for number in flashes:
+        yield scene.click(scene.box(f"#button-{number}"))
+
+
+def _buy_low(scene: Scene) -> Iterator[Move]:
+    limit = float(re.findall(r"less than \$([\d.]+\d)", scene.utterance)[0])
+    while True:
+        price = scene.text("#stock-price").lstrip("$")
+        yield scene.click(scene.box("#buy")) if price and float(price) <= limit else scene.wait()
+
+
+def _copy_letters(scene: Scene) -> Iterator[Move]:
+    letters = "".join(scene.text("#captcha").split())
+    yield scene.click(scene.box("#tt"))
+    yield scene.type(letters)
+    yield scene.click(scene.box("#subbtn"))
+
+
+def _odd_or_even(scene: Scene) -> Iterator[Move]:
+    numbers = [int(text) for text in scene.texts(".display-number")]
+    for number, odd, even in zip(numbers, scene.boxes(".odd"), scene.boxes(".even"), strict=True):
+        yield scene.click(odd if number % 2 else even)
+    yield scene.click(scene.box("#submit"))
+
+
+def _enter_parts(scene: Scene) -> Iterator[Move]:
+    # The parts of a date or a time take digits one after another; a click at the left edge starts with the first.
+    x0, y0, _, y1 = scene.box("#tt")
+    parts = re.findall(r"\d+", scene.utterance)
+    half = "P" if "PM" in scene.utterance else "A" if "AM" in scene.utterance else ""
+    yield scene.click((x0, y0, x0 + 24, y1))
+    yield scene.type("".join(part.zfill(2) for part in parts) + half)
+    yield scene.click(scene.box("#subbtn"))
+
+
+def _drag_inside(scene: Scene) -> Iterator[Move]:
+    yield scene.drag(scene.box("#draggableSmall"), scene.box("#draggableLarge"))
+    yield scene.click(scene.box("#subbtn"))
+
+
 ORACLES: dict[str, Oracle] = {
+    "ascending-numbers": _ascending,
+    "button-delay": _press_after_delay,
+    "chase-circle": _follow_circle,
+    "drag-box": _drag_inside,
+    "enter-date": _enter_parts,
+    "enter-time": _enter_parts,
+    "moving-items": _hit_circles,
+    "odd-or-even": _odd_or_even,
+    "simon-says": _repeat_flashes,
+    "stock-market": _buy_low,
+    "text-transform": _copy_letters,
     "choose-list": _choose,
     "click-button": _click_named,
     "click-button-sequence": _click_word,

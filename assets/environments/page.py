@@ -40,6 +40,8 @@ class PageSession:
 
     platform = "web"
     touch = False
+    lists = True
+    """Whether the page may hold native `<select>`s."""
     downloads = False
     above = 0
     """Pixels of the page above what the session shows."""
@@ -59,6 +61,7 @@ class PageSession:
         self.hold_seconds = hold_seconds
         self._owns_browser = browser is None
         self._page: Page | None = None
+        self._moved = False
         self._note: str | None = None
 
     def reset(self, task: TaskContract) -> None:
@@ -68,10 +71,13 @@ class PageSession:
         if self._page is None:
             width, height = max(self.size[0], self.least[0]), max(self.size[1] + self.above, self.least[1])
             self._page = self.browser.new_page(width, height, touch=self.touch, downloads=self.downloads)
+            self._moved = False
             self._opened(self._page)
         with self.browser.guard(f"reset {task.app}"):
             self._note = None
-            self.page.mouse.move(0, 0)
+            if self._moved:
+                self.page.mouse.move(0, 0)
+                self._moved = False
             self._begin(task)
 
     def observe(self) -> Screenshot:
@@ -91,6 +97,7 @@ class PageSession:
             raise ActionError(f"{action.name} does not exist on {self.platform}", 0)
         if action.point == REFUSAL:
             return
+        self._moved = self._moved or action.point is not None
         with self.browser.guard(f"carry out {action.name}"):
             self._perform(action)
 
@@ -214,7 +221,7 @@ class PageSession:
 
     def _click(self, x: float, y: float) -> None:
         """Click; a native `<select>` gives its options back as text instead of a pop-up that no screenshot shows."""
-        options = None if self.touch else self.page.evaluate(_LOOK_FOR_SELECT, [x, y])
+        options = self.page.evaluate(_LOOK_FOR_SELECT, [x, y]) if self.lists and not self.touch else None
         if options is None:
             self.page.mouse.click(x, y)
         else:

@@ -8,7 +8,20 @@ import pytest
 
 from assets.agent.actions import Action
 from assets.environments.chromium import Chromium
-from assets.environments.miniwob import HELDOUT, PREFIX, TRAIN, MiniwobSession, pages
+from assets.environments.environments import ink
+from assets.environments.miniwob import (
+    FULL_HELDOUT,
+    HELDOUT,
+    PATIENT,
+    PREFIX,
+    RELOADED,
+    REWARDLESS,
+    TRAIN,
+    MiniwobSession,
+    pages,
+    scale_of,
+    split_of,
+)
 from assets.environments.miniwob_oracles import ORACLES, MiniwobOracle
 from assets.environments.session import open_session, rollout
 from assets.errors import ParameterError
@@ -19,20 +32,73 @@ from tests.environments.conftest import SIZE
 def miniwob(chromium: Chromium) -> Iterator[MiniwobSession]:
     with open_session("web", SIZE, app=PREFIX, browser=chromium) as session:
         assert isinstance(session, MiniwobSession)
+        session.reset(session.task("click-test", 1))
         yield session
 
 
-def test_the_splits_are_apart_and_have_oracles() -> None:
-    assert not set(TRAIN) & set(HELDOUT)
-    assert set(ORACLES) == {*TRAIN, *HELDOUT} <= set(pages())
+def test_every_page_has_one_split_and_the_small_ones_have_oracles() -> None:
     assert len(pages()) == 130
+    assert set(ORACLES) >= {*TRAIN, *HELDOUT}
+    sides = [set(TRAIN), {*HELDOUT, *FULL_HELDOUT}]
+    assert not sides[0] & sides[1]
+    assert {page for page in pages() if split_of(page) == "heldout"} == sides[1]
+    assert {*sides[0], *sides[1], *RELOADED, *PATIENT, *REWARDLESS} <= set(pages())
+    assert sum(scale_of(page) == "small" for page in pages()) == 33
 
 
-@pytest.mark.parametrize("page", sorted(ORACLES))
+@pytest.mark.parametrize("page", [page for page in pages() if scale_of(page) == "full"])
+def test_a_page_is_the_same_whenever_and_however_often_it_starts(miniwob: MiniwobSession, page: str) -> None:
+    """Loaded afresh and begun again after other episodes; at the start, after a while, and after a click."""
+    seen = []
+    for seed, twice in ((3, False), (4, True), (3, True)):
+        if not twice:
+            miniwob.page.goto("about:blank")
+        task = miniwob.task(page, seed)
+        assert len(task.instruction) > 8
+        start = (task.instruction, miniwob.digest(), miniwob.observe().png)
+        assert ink(start[2]) > 0.002
+        for action in (
+            Action("Click", point=(300, 500)),
+            Action("Wait"),
+            Action("Drag", point=(300, 300), end=(600, 600)),
+        ):
+            miniwob.act(action)
+        seen.append((*start, miniwob.digest(), miniwob.observe().png))
+    assert seen[0] == seen[2]
+    assert seen[0] != seen[1]
+
+
+def test_time_passes_by_actions_alone(miniwob: MiniwobSession) -> None:
+    miniwob.reset(miniwob.task("stock-market", 5))
+    first = miniwob.observe().png
+    miniwob.page.wait_for_timeout(300)
+    assert miniwob.observe().png == first
+    miniwob.act(Action("Wait"))
+    assert miniwob.observe().png != first
+
+
+SMALL_ORACLES = sorted(page for page in ORACLES if scale_of(page) == "small")
+
+
+@pytest.fixture(scope="module")
+def whole(chromium: Chromium) -> Iterator[MiniwobSession]:
+    """A session that shows a page's whole window."""
+    with MiniwobSession((332, 214), chromium) as session:
+        yield session
+
+
+@pytest.mark.parametrize("page", sorted(set(ORACLES) - set(SMALL_ORACLES)))
+def test_pages_in_full_size_can_be_solved_even_where_things_move(whole: MiniwobSession, page: str) -> None:
+    for seed in (21, 22):
+        episode = rollout(whole, whole.task(page, seed), MiniwobOracle(whole))
+        assert episode.outcome == "success", (episode.final_state, [step.response for step in episode.steps])
+
+
+@pytest.mark.parametrize("page", SMALL_ORACLES)
 def test_an_oracle_earns_the_reward_and_the_next_episode_is_as_fresh(miniwob: MiniwobSession, page: str) -> None:
     task = miniwob.task(page, 11)
     fresh = (miniwob.digest(), miniwob.observe())
-    seed = 12 + sorted(ORACLES).index(page)
+    seed = 12 + SMALL_ORACLES.index(page)
     episode = rollout(miniwob, miniwob.task(page, seed), MiniwobOracle(miniwob))
     assert episode.outcome == "success", [step.response for step in episode.steps]
     for step in episode.steps:
