@@ -77,8 +77,8 @@ def load_archetype(name: str) -> Archetype:
         for locale, words in taken["words"].items():
             merged["words"][locale] = {**words, **merged["words"].get(locale, {})}
     for words in merged["words"].values():
-        if both := sorted({*words} & {*merged["variants"]}):
-            raise ParameterError(f"{name}.yaml: words and variants must not share a name: {', '.join(both)}")
+        if both := sorted({*words} & {*merged["variants"], "title"}):
+            raise ParameterError(f"{name}.yaml: a word must not be called title or as a variant: {', '.join(both)}")
     return Archetype.model_validate(merged)
 
 

@@ -385,6 +385,24 @@ const fullScale = (host) => {
     return holder;
   }
 
+  // A square of dots that looks as what a scanner reads; the same for the same text.
+  function code(seed) {
+    const squares = [];
+    let number = hash(seed);
+    for (let y = 0; y < 21; y += 1) {
+      for (let x = 0; x < 21; x += 1) {
+        number = (Math.imul(number, 1664525) + 1013904223) >>> 0;
+        const [cx, cy] = [Math.min(x, 20 - x), y > 10 && x > 10 ? 9 : Math.min(y, 20 - y)];
+        const corner = cx < 7 && cy < 7;
+        const ring = Math.max(Math.abs(cx - 3), Math.abs(cy - 3));
+        if (corner ? ring === 3 || ring <= 1 : number >>> 31) squares.push(`<rect x="${x}" y="${y}" width="1" height="1"/>`);
+      }
+    }
+    const holder = h("span", "picture wide code");
+    holder.innerHTML = `<svg viewBox="-2 -2 25 25" shape-rendering="crispEdges">${squares.join("")}</svg>`;
+    return holder;
+  }
+
   // --- drawing: the screen ----------------------------------------------------------------------------------------------
 
   function render(foreground, catalogue) {
@@ -580,7 +598,7 @@ const fullScale = (host) => {
     text: (control, { label, scope }) => h("p", `text text-${control.style || "body"}`, label || null, control.note ? h("small", "", text(control.note, scope)) : null),
     heading: (control, { label, scope }) => h("h2", "heading", h("span", "", label), control.value ? h("small", "", text(control.value, scope)) : null),
     divider: () => h("hr", "divider"),
-    picture: (control, { label, scope }) => picture(label, text(control.icon, scope), `wide ${control.style ?? ""}`),
+    picture: (control, { label, scope }) => control.style === "code" ? code(label) : picture(label, text(control.icon, scope), `wide ${control.style ?? ""}`),
     notice: (control, { label, scope, id, act }) => {
       const element = h("div", `notice ${control.style || "info"}`, icon(control.icon || "info"), h("span", "", label, control.note ? h("small", "", text(control.note, scope)) : null));
       return acts(control) ? live(element, id, "row", label, act) : element;
