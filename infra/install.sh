@@ -5,7 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PROGRAMS="Xvfb:xvfb openbox:openbox yad:yad mousepad:mousepad xdotool:xdotool git:git dbus-run-session:dbus"
-FONTS="fonts-dejavu-core:/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf fonts-noto-cjk:/usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc"
+# What assets/environments/desktop_apps/*.yaml drive, in the order of their files.
+PROGRAMS="$PROGRAMS engrampa:engrampa galculator:galculator gnumeric:gnumeric pcmanfm:pcmanfm sylpheed:sylpheed"
+PROGRAMS="$PROGRAMS viewnior:viewnior xterm:xterm zim:zim"
+FONTS="adwaita-icon-theme:/usr/share/icons/Adwaita/index.theme fonts-dejavu-core:/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf fonts-noto-cjk:/usr/share/fonts/opentype/noto/NotoSansCJK-Bold.ttc"
 VENV=${HESPER_VENV:-.venv}
 
 # --- Python 3.11 or 3.12 ---

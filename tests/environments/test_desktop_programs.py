@@ -169,7 +169,7 @@ def test_preflight_refuses_another_state_than_was_promised() -> None:
         for screen in session._displays.values():
             screen.timeout = 3
         session._broken = False
-        with pytest.raises(InfrastructureError, match="no sign of a window 'Paint' on top.*open windows: .*shopping"):
+        with pytest.raises(InfrastructureError, match=r"no sign of a window 'Paint' on top.*open windows: .*shopping"):
             session.reset(task("mousepad-full", resources={"window": "Paint"}))
 
 
@@ -198,6 +198,13 @@ def test_a_busy_terminal_is_no_failure_of_the_environment() -> None:
 # --- robust ----------------------------------------------------------------------------------------------------------
 
 
+def use(session: DesktopSession) -> None:
+    """An action and a look, between which the kernel has told of what was killed before."""
+    session.act(text("1"))
+    time.sleep(0.3)
+    session.observe()
+
+
 def test_whatever_is_killed_or_hangs_is_noticed_and_mended_by_the_next_reset() -> None:
     with DesktopSession(SIZE, PATIENCE) as session:
         for victim in ("program", "bus", "manager", "server"):
@@ -215,9 +222,7 @@ def test_whatever_is_killed_or_hangs_is_noticed_and_mended_by_the_next_reset() -
                 process.send_signal(number)
                 began = time.monotonic()
                 with pytest.raises(InfrastructureError):
-                    session.act(text("1"))
-                    time.sleep(0.3)
-                    session.observe()
+                    use(session)
                 assert time.monotonic() - began < 30, f"{victim} {number.name}"
         session.timeout = PATIENCE
         session.reset(task("galculator"))
