@@ -21,6 +21,7 @@ from assets.agent.actions import Action, from_pixel
 from assets.agent.parameters import AgentParameters
 from assets.environments.catalogue import AppInfo, catalogue, hints
 from assets.environments.exploration import walk
+from assets.environments.phone import PhoneParameters
 from assets.environments.session import Session
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import image_type
@@ -48,6 +49,7 @@ class Parameters(StageParameters):
         least_ink: share of the pixels that must differ from the commonest colour, or the screen counts as blank.
         processes: browsers and displays at work at once.
         thumbnail: side of a picture of the contact sheet, in pixels.
+        phone: which phone is driven: simulated ones, or what an ADB server elsewhere has.
     """
 
     kinds: tuple[Literal["phone", "site", "miniwob", "desktop"], ...]
@@ -60,6 +62,7 @@ class Parameters(StageParameters):
     least_ink: PositiveFloat
     processes: PositiveInt
     thumbnail: PositiveInt
+    phone: PhoneParameters = PhoneParameters()
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,9 @@ def run(stage: Stage[Parameters]) -> None:
         (Job(app, screen_of(app, screen, parameters), parameters) for app in apps),
         key=lambda job: (job.app.kind != "desktop", job.app.scale != "full", job.app.platform, job.app.id),
     )
-    found = spread(jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost)
+    found = spread(
+        jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, parameters.phone
+    )
     probes: dict[str, Probe] = {}
     for index, probe in stage.progress(found, "apps", total=len(jobs)):
         probes[jobs[index].app.id] = probe

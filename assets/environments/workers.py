@@ -23,16 +23,23 @@ from assets.errors import HesperError, InfrastructureError
 
 if TYPE_CHECKING:
     from assets.environments.chromium import Chromium
+    from assets.environments.phone import PhoneParameters
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Sessions:
-    """Sessions of every platform and size (MiniWoB pages apart), opened when first asked for; pages share a browser."""
+    """Sessions of every platform and size (MiniWoB pages apart), opened when first asked for; pages share a browser.
 
-    def __init__(self, size: tuple[int, int]) -> None:
+    Args:
+        size: of a screen, where none is asked for.
+        phone: which phone is driven; simulated ones without it.
+    """
+
+    def __init__(self, size: tuple[int, int], phone: PhoneParameters | None = None) -> None:
         self.size = size
+        self.phone = phone
         self._open: dict[tuple[str, tuple[int, int]], list[Session]] = {}
         self._chromium: Chromium | None = None
         self._stack = ExitStack()
@@ -54,7 +61,8 @@ class Sessions:
         opened = self._open.setdefault((kind, size), [])
         while len(opened) < count:
             browser = self._browser() if platform == "web" else None
-            opened.append(self._stack.enter_context(open_session(platform, size, app, browser)))
+            options = {"phone": self.phone} if platform == "mobile" else {}
+            opened.append(self._stack.enter_context(open_session(platform, size, app, browser, **options)))
         return opened[:count]
 
     def _browser(self) -> Chromium:
@@ -73,6 +81,7 @@ def spread(
     attempts: int = 2,
     seconds: float | None = None,
     lost: Callable[[Item, InfrastructureError], Result] | None = None,
+    phone: PhoneParameters | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Call `function(sessions, item)` on every item; yields (index, result) as they come.
 
@@ -82,6 +91,7 @@ def spread(
 
     Args:
         lost: makes the result of an item that was given up; without it that is an error.
+        phone: which phone is driven; simulated ones without it.
 
     Raises:
         HesperError: `function` raised it, or (InfrastructureError) an item was given up.
@@ -95,7 +105,7 @@ def spread(
     try:
         while waiting or busy:
             while waiting and len(busy) < processes:
-                worker = idle.pop() if idle else _Worker(function, size)
+                worker = idle.pop() if idle else _Worker(function, size, phone)
                 busy[worker.connection] = worker
                 worker.give(waiting[0], everything[waiting.popleft()], seconds)
             for ready in _ready(busy, seconds):
@@ -132,12 +142,14 @@ def spread(
 class _Worker:
     """A process with sessions of its own, and a folder that holds all its temporary files and goes with it."""
 
-    def __init__(self, function: Callable[[Sessions, Any], Any], size: tuple[int, int]) -> None:
+    def __init__(
+        self, function: Callable[[Sessions, Any], Any], size: tuple[int, int], phone: PhoneParameters | None
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
         self._lock = _locked(self.folder)
         self.connection, there = context.Pipe()
-        self.process = context.Process(target=_work, args=(there, function, size, self.folder), daemon=True)
+        self.process = context.Process(target=_work, args=(there, function, size, self.folder, phone), daemon=True)
         self.process.start()
         there.close()
         self.index = -1
@@ -189,12 +201,16 @@ def _ready(busy: Mapping[Connection, _Worker], seconds: float | None) -> list[Co
 
 
 def _work(
-    connection: Connection, function: Callable[[Sessions, Any], Any], size: tuple[int, int], folder: Path
+    connection: Connection,
+    function: Callable[[Sessions, Any], Any],
+    size: tuple[int, int],
+    folder: Path,
+    phone: PhoneParameters | None,
 ) -> None:
     """The loop of one process: an item in, (result, error) out, until the other side closes."""
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     try:
-        with Sessions(size) as sessions:
+        with Sessions(size, phone) as sessions:
             while True:
                 try:
                     item = connection.recv()

@@ -60,7 +60,10 @@ def package_of(app: str) -> str:
 class Catalogue(Protocol):
     """The apps of a phone."""
 
-    apps: Mapping[str, App]
+    @property
+    def apps(self) -> Mapping[str, App]:
+        """What the phone knows of each before it is opened, by id."""
+        ...
 
     def installation(self) -> dict[str, Any]:
         """What the runtime is installed with."""
