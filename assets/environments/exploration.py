@@ -78,97 +78,126 @@ class _Explorer:
         self._size = size
         self._most = most
         self._views: set[str] = set()
-        self._tapped: Counter[str] = Counter()
-        self._queue: list[tuple[int, int, Any]] = []
-        self._queued = 0
+        self._pressed: Counter[str] = Counter()
+        self._later: list[tuple[int, int, Any]] = []
+        self._planned = 0
+        self._left: Any = None
 
     def run(self) -> None:
-        self._arrive(self._session.state())
-        while self._queue and not self._done:
-            job, _, snapshot = heapq.heappop(self._queue)
+        if self._arrive(self._session.state()):
+            self._go_on()
+        while self._later and not self._done:
+            job, _, snapshot = heapq.heappop(self._later)
             self._session.restore(snapshot)
             if job == _FILL:
                 self._fill()
+            elif job == _CHANGED:
+                self._go_on()
             else:
-                self._try(all_of_it=job in (_REST, _REST_OF_CHANGED))
+                self._press_all(snapshot, leading=False)
 
     @property
     def _done(self) -> bool:
         return not self._missing or self.walk.actions >= self._most
 
     def _arrive(self, state: Mapping[str, Any]) -> bool:
-        """Note where the session is; a view seen for the first time is gone on from. False if it was seen before."""
+        """Note where the session is. True if nothing was tried in this view yet."""
         new = [place for place in places(state) if place in self._missing]
         self._missing.difference_update(new)
         self.walk.reached += new
         view = state.get("view", {})
         key = canonical_json([places(state), [view.get(part) for part in _PARTS]])
-        if key in self._views:
-            return False
+        fresh = key not in self._views
         self._views.add(key)
-        self._plan(_LEADS, _FILL, _REST)
-        return True
+        return fresh
 
-    def _plan(self, *jobs: int) -> None:
-        """Go on from the present state later."""
-        snapshot = self._session.snapshot()
-        for job in jobs:
-            self._queued += 1
-            heapq.heappush(self._queue, (job, self._queued, snapshot))
+    def _go_on(self) -> None:
+        """From here, press what leads on, and so from wherever that leads; the rest of this view is for later."""
+        if self._done:
+            return
+        start = self._session.snapshot()
+        fields = self._press_all(start, leading=True)
+        if fields:
+            self._plan(_FILL, start)
+        self._plan(_REST, start)
 
-    def _try(self, all_of_it: bool) -> None:
-        """Press what leads to a place that is missing still; or everything else."""
-        for before, elements in self._scrolled():
-            here = self._session.snapshot()
-            for element in sorted(elements, key=lambda element: self._tapped[element.id]):
+    def _plan(self, job: int, snapshot: Any) -> None:
+        self._planned += 1
+        heapq.heappush(self._later, (job, self._planned, snapshot))
+
+    def _press_all(self, start: Any, leading: bool) -> bool:
+        """Press what leads to a place that is missing still, or all else; tells whether there is something to fill in.
+
+        Leaves the session wherever the last press led to.
+        """
+        fields = False
+        for here, before, elements in self._scrolled(start):
+            for element in sorted(elements, key=lambda element: self._pressed[element.id]):
                 if self._done:
-                    return
-                press = "LongPress" if self._leads(element, self._hints.holds) else "Click"
-                leads = press == "LongPress" or self._leads(element, self._hints.taps)
-                if leads == all_of_it or element.kind in INPUT_KINDS:
+                    return fields
+                if element.kind in INPUT_KINDS:
+                    fields = True
                     continue
+                press = "LongPress" if self._leads(element, self._hints.holds) else "Click"
+                if leading != (press == "LongPress" or self._leads(element, self._hints.taps)):
+                    continue
+                self._return()
                 self._press(press, element)
                 after = self._session.state()
-                if after != before:
-                    if not self._arrive(after) and places(after) == places(before):
-                        self._plan(_LEADS_OF_CHANGED, _REST_OF_CHANGED)  # what was locked here may be open now
-                    self._session.restore(here)
+                if after == before:
+                    continue
+                if self._arrive(after):
+                    self._go_on()
+                elif places(after) == places(before):  # what was locked here may be open now
+                    self._plan(_CHANGED, self._session.snapshot())
+                self._left = here
+        return fields
 
     def _fill(self) -> None:
-        """Type something into every field of this view; what the form leads to is tried from there."""
+        """Type something into every field of this view, and go on from there."""
         filled = False
-        for _, elements in self._scrolled():
+        for _, _, elements in self._scrolled(self._session.snapshot()):
             for element in elements:
-                if element.kind in INPUT_KINDS and self._tapped[element.id] == 0:
+                if element.kind in INPUT_KINDS and self._pressed[element.id] == 0:
                     self._press("Click", element)
                     name = element.id.rpartition("/")[2]
                     self._act(Action("Type", content=self._hints.samples.get(name, "12")))
                     filled = True
         if filled:
             self._arrive(self._session.state())
-            self._plan(_LEADS, _REST)
+            self._go_on()
 
-    def _scrolled(self) -> Iterator[tuple[dict[str, Any], list[Element]]]:
-        """The state and what is newly in sight: here, and after each scroll as long as that brings something up."""
+    def _scrolled(self, start: Any) -> Iterator[tuple[Any, dict[str, Any], list[Element]]]:
+        """Snapshot, state and what is newly in sight: here, and after each scroll that brings something up."""
+        self._left = None
         seen: set[str] = set()
+        here = start
         for _ in range(SCROLLS + 1):
             elements = self._session.elements()
             new = [element for element in elements if element.visible and element.id not in seen]
             if seen and not new:
                 return
             seen.update(element.id for element in new)
-            yield self._session.state(), new
+            yield here, self._session.state(), new
             if self._done or all(element.visible for element in elements):
                 return
+            self._return()
             self._act(Action("Swipe", point=(500, 700), end=(500, 300)))
+            here = self._session.snapshot()
+
+    def _return(self) -> None:
+        """Back to the view that the last press left, if it left one."""
+        if self._left is not None:
+            self._session.restore(self._left)
+            self._left = None
 
     def _leads(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
         """Whether the spec says that this may lead to a place that is missing."""
-        names = (element.label, *element.id.split("/"))
+        names = (element.label, *element.id.split("/")[1:])  # the first part is the place where it stands
         return any(not self._missing.isdisjoint(hints[name]) for name in names if name in hints)
 
     def _press(self, press: str, element: Element) -> None:
-        self._tapped[element.id] += 1
+        self._pressed[element.id] += 1
         self._act(Action(press, point=from_pixel(*element.center, *self._size)))
 
     def _act(self, action: Action) -> None:
@@ -176,8 +205,8 @@ class _Explorer:
         self._session.act(action)
 
 
-_LEADS, _FILL, _LEADS_OF_CHANGED, _REST, _REST_OF_CHANGED = range(5)
-"""What is tried from a state, in the order in which it is."""
+_FILL, _CHANGED, _REST = range(3)
+"""What is done later, in this order: fill in a form, go on from a view that a press changed, press all else."""
 
 _PARTS = ("picker", "drawer", "asking")
 """What lies over a screen beside its dialog, in the view of a full app."""
