@@ -16,7 +16,7 @@ from assets.environments.simulated import RUNTIME_URL, SimulatedSession
 from assets.environments.task import TaskContract
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Dialog, Download, FileChooser, Page
+    from playwright.sync_api import CDPSession, Dialog, Download, FileChooser, Page
 
 DOMAIN = "test"
 """Simulated sites live at `https://<id>.test/<screen>`, a name that no real site can have."""
@@ -56,12 +56,7 @@ class WebSession(SimulatedSession):
     _acted: list[Action]
     _tabs: list[Page]
     _arriving: list[Download]
-    _opening = 0
-    """Tabs that a page has asked for and that are not there yet."""
-    _fetching = 0
-    """Downloads, the same."""
-    _loading: set[str]
-    """Frames that are on their way to another document."""
+    _underway: _Underway
     _acting: Action | None = None
     """What is being carried out."""
     _asked: Action | None = None
@@ -233,23 +228,21 @@ class WebSession(SimulatedSession):
 
         if self._on_site:
             return
-        offered = False
+        underway = self._underway
         try:
-            offered = self.page.evaluate(_NEXT_FRAME)
+            offered, fetched = self.page.evaluate(_NEXT_FRAME)
+            underway.choosers += offered if self._chooser is None else 0
+            underway.downloads += max(0, fetched - len(self._arriving))
         except Error:
+            # On its way to another document, as a rule.
             if not self.browser.alive:
                 raise
         refused, waited = len(self.browser.refused), 0
-        while waited < LOAD_SECONDS * 1000 and (
-            self._opening > 0 or self._fetching > 0 or self._loading or (offered and self._chooser is None)
-        ):
-            # A last look round: that a document turned out to be a download is told a little later.
+        while underway.anything and waited < LOAD_SECONDS * 1000 and len(self.browser.refused) == refused:
             self.page.wait_for_timeout(_POLL_MS)
             waited += _POLL_MS
-            if len(self.browser.refused) > refused:
-                break
-        self._opening = self._fetching = 0
-        self._loading.clear()
+            underway.doubt = max(0, underway.doubt - _POLL_MS)
+        underway.forget()
         if self._on_site:
             return
         try:
@@ -265,7 +258,7 @@ class WebSession(SimulatedSession):
     def _opened(self, page: Page) -> None:
         super()._opened(page)
         self._installed = False
-        self._tabs, self._arriving, self._opening, self._fetching, self._loading = [], [], 0, 0, set()
+        self._tabs, self._arriving, self._underway = [], [], _Underway()
         self._follow(page)
         page.context.on("page", self._follow)
         page.context.add_init_script(_WATCH_FILES)
@@ -277,26 +270,14 @@ class WebSession(SimulatedSession):
         page.on("filechooser", self._offer)
         page.on("download", self._receive)
         if len(self._tabs) > 1:
-            self._opening -= 1
+            self._underway.tabs -= 1
             page.on("crash", lambda page: page.close())
-        session = devtools(page)
-        session.on("Page.windowOpen", self._expect)
-        session.on("Page.frameRequestedNavigation", self._expect)
-        session.on("Page.frameStoppedLoading", lambda event: self._loading.discard(event["frameId"]))
-        session.send("Page.enable")
-
-    def _expect(self, event: dict[str, Any]) -> None:
-        match event.get("disposition", "newWindow"):
-            case "currentTab":
-                self._loading.add(event["frameId"])
-            case "download":
-                self._fetching += 1
-            case _ if "disposition" not in event:
-                self._opening += 1
+        self._underway.watch(devtools(page))
 
     def _receive(self, download: Download) -> None:
         self._arriving.append(download)
-        self._fetching = max(0, self._fetching - 1)
+        self._underway.downloads = max(0, self._underway.downloads - 1)
+        self._underway.doubt = 0
 
     def _reply(self, dialog: Dialog) -> None:
         """Answer a dialog at once: nothing else happens on its page as long as it is open."""
@@ -320,6 +301,7 @@ class WebSession(SimulatedSession):
 
     def _offer(self, chooser: FileChooser) -> None:
         self._chooser = chooser
+        self._underway.choosers = max(0, self._underway.choosers - 1)
         names = "\n".join(path.name for path in sorted(self.files.iterdir()))
         self._remark(f"choose {'files' if chooser.is_multiple() else 'a file'} with Type, one name a line:\n{names}")
 
@@ -368,23 +350,76 @@ class WebSession(SimulatedSession):
 _POLL_MS = 20
 
 
+_DOUBT_MS = 500
+
+
+class _Underway:
+    """What pages have set off and that is not there yet.
+
+    Attributes:
+        tabs, downloads, choosers: how many of them.
+        frames: those that are on their way to another document.
+        doubt: milliseconds to wait for a download still, because a frame stopped loading and holds no new document.
+    """
+
+    def __init__(self) -> None:
+        self.tabs = self.downloads = self.choosers = self.doubt = 0
+        self.frames: set[str] = set()
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to wait for."""
+        return bool(self.frames) or max(self.tabs, self.downloads, self.choosers, self.doubt) > 0
+
+    def forget(self) -> None:
+        """Wait for nothing of this any more."""
+        self.tabs = self.downloads = self.choosers = self.doubt = 0
+        self.frames.clear()
+
+    def watch(self, session: CDPSession) -> None:
+        """Hear what a page tells of it."""
+        session.on("Page.windowOpen", self._open)
+        session.on("Page.frameRequestedNavigation", self._request)
+        session.on("Page.frameNavigated", lambda event: self.frames.discard(event["frame"]["id"]))
+        session.on("Page.frameStoppedLoading", self._stop)
+        session.send("Page.enable")
+
+    def _open(self, event: dict[str, Any]) -> None:
+        self.tabs += 1
+
+    def _request(self, event: dict[str, Any]) -> None:
+        if event["disposition"] == "currentTab":
+            self.frames.add(event["frameId"])
+
+    def _stop(self, event: dict[str, Any]) -> None:
+        if event["frameId"] in self.frames:
+            self.frames.discard(event["frameId"])
+            self.doubt = _DOUBT_MS
+
+
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 _WATCH_FILES = """(() => {
-  // A file chooser is told a little after the click that opens it: the click says that there will be one.
-  const offer = (element) => {
-    if (element?.type === "file" && element.tagName === "INPUT" && !element.disabled) window.hesperOffered = true;
+  // File choosers and downloads are told a little after the click that leads to them: the click says they will come.
+  window.hesperFiles = [0, 0];
+  const expect = (element) => {
+    if (!(element instanceof Element)) return;
+    if (element.matches("input[type=file]:enabled")) window.hesperFiles[0] = 1;
+    if (element.closest("a[download]")) window.hesperFiles[1] += 1;
   };
-  window.addEventListener("click", (event) => offer(event.composedPath()[0]), true);
-  const click = HTMLInputElement.prototype.click;
-  HTMLInputElement.prototype.click = function () { offer(this); return click.call(this); };
+  window.addEventListener("click", (event) => expect(event.composedPath()[0]), true);
+  const click = HTMLElement.prototype.click;
+  HTMLElement.prototype.click = function () {
+    if (!this.isConnected) expect(this);
+    return click.call(this);
+  };
 })()"""
 _NEXT_FRAME = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
-  const offered = window.hesperOffered ?? false;
-  window.hesperOffered = false;
-  done(offered);
+  const files = window.hesperFiles ?? [0, 0];
+  window.hesperFiles = [0, 0];
+  done(files);
 })))"""
 _PAGE_STATE = """() => {
   const fields = {};
