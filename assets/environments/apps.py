@@ -458,8 +458,11 @@ class AppSpec(_Part):
             self._check_small()
         else:
             _FullCheck(self).run()
-        if lost := [name for name in self.screens if name not in self._reachable()]:
+        reached = self._reachable()
+        if lost := [name for name in self.screens if name not in reached]:
             raise ValueError(f"no control leads to screen {', '.join(lost)}")
+        if hidden := [name for name in self.dialogs if f"dialog:{name}" not in reached]:
+            raise ValueError(f"no control shows dialog {', '.join(hidden)}")
         return self
 
     def _check_small(self) -> None:
@@ -490,6 +493,7 @@ class AppSpec(_Part):
                 if control.open and control.open not in reached:
                     reached.add(control.open)
                     frontier.append(control.open)
+            reached.update(f"dialog:{name}" for name in shown)
         return reached
 
 

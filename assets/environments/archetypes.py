@@ -9,7 +9,7 @@ An archetype (`apps/archetypes/<name>.yaml`) is a spec with four things more:
 
 Anywhere in it, a word `@name`, and `@{name}` within one, is replaced by the word or variant of that name. A mapping
 with `if` stands only where its condition on features and variants holds: `stars`, `!stars`, `list=card`, several joined
-by ` and `.
+by ` and `. A dialog that no control of the app shows is left out.
 
 An app's file names the archetype, switches `features` (a list: those that are on beside the defaults, or off with `!`),
 chooses `variants`, replaces `words`, sets any field of the spec, and may `extend` screens and dialogs with controls of
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,7 +119,21 @@ def expand(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
         screen = holders[name] = copy.deepcopy(holders[name])
         for part, controls in added.items():
             screen[part] = [*screen.get(part, []), *controls]
+    while unused := {*spec["dialogs"]} - {*_shown({key: spec[key] for key in ("navigation", "screens", "dialogs")})}:
+        spec["dialogs"] = {name: dialog for name, dialog in spec["dialogs"].items() if name not in unused}
     return {"scale": "full", **spec}
+
+
+def _shown(part: Any) -> Iterator[str]:
+    """Names of the dialogs that controls show."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key in ("dialog", "hold") and isinstance(value, str):
+                yield value
+            yield from _shown(value)
+    elif isinstance(part, list | tuple):
+        for item in part:
+            yield from _shown(item)
 
 
 @dataclass(frozen=True)
