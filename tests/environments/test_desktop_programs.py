@@ -146,7 +146,7 @@ def test_a_task_brings_files_settings_and_steps_of_its_own(desktop: DesktopSessi
         "files": {"Documents/list.txt": {"text": "one\n"}, "Documents/minutes.txt": None},
         "settings": {".config/glib-2.0/settings/keyfile": {view: {"show-line-numbers": "true"}}},
         "arguments": ["Documents/list.txt"],
-        "setup": [{"hotkey": ["ctrl", "End"]}, {"type": "two\n"}, {"hotkey": ["ctrl", "h"]}, {"window": "Replace"}],
+        "setup": [{"hotkey": ["ctrl", "End"]}, {"type": "two\n"}, {"hotkey": ["ctrl", "r"]}, {"window": "Replace"}],
         "window": "Find and Replace",
         "read": {"list": {"kind": "text", "path": "Documents/list.txt"}, "open": {"kind": "window", "title": "list"}},
     }
@@ -165,12 +165,12 @@ def test_preflight_refuses_another_state_than_was_promised() -> None:
         spoiled = [{"hotkey": ["ctrl", "End"]}, {"type": "!"}, {"hotkey": ["ctrl", "s"]}]
         with pytest.raises(InfrastructureError, match=r"not as set up: \['Documents/shopping\.txt'\]"):
             session.reset(task("mousepad-full", resources={"setup": spoiled}))
-        session.timeout = 3
-        for screen in session._displays.values():
-            screen.timeout = 3
-        session._broken = False
+        session.reset(task("mousepad-full"))
+        running = session._application
+        assert isinstance(running, RunningProgram)
+        running.screen.timeout = 1
         with pytest.raises(InfrastructureError, match=r"no sign of a window 'Paint' on top.*open windows: .*shopping"):
-            session.reset(task("mousepad-full", resources={"window": "Paint"}))
+            running.wait_for_window("Paint")
 
 
 def test_snapshot_leads_back_to_the_same_screen(desktop: DesktopSession) -> None:
