@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,33 +116,24 @@ class _Explorer:
         if self._done:
             return
         start = self._session.snapshot()
-        fields = self._press_all(start, leading=True)
-        if fields:
-            self._plan(_FILL, start)
+        self._press_all(start, leading=True)
+        self._plan(_FILL, start)
         self._plan(_REST, start)
 
     def _plan(self, job: int, snapshot: Any) -> None:
         self._planned += 1
         heapq.heappush(self._later, (job, self._planned, snapshot))
 
-    def _press_all(self, start: Any, leading: bool) -> bool:
-        """Press what leads to a place that is missing still, or all else; tells whether there is something to fill in.
-
-        Leaves the session wherever the last press led to.
-        """
-        fields = False
-        for here, before, elements in self._scrolled(start):
+    def _press_all(self, start: Any, leading: bool) -> None:
+        """Press what leads to a place that is missing still, or all else. Stays wherever the last press led to."""
+        for here, before, elements in self._scrolled(start, lambda element: leading == self._leads(element)):
             for element in sorted(elements, key=lambda element: self._pressed[element.id]):
                 if self._done:
-                    return fields
-                if element.kind in INPUT_KINDS:
-                    fields = True
-                    continue
-                press = "LongPress" if self._leads(element, self._hints.holds) else "Click"
-                if leading != (press == "LongPress" or self._leads(element, self._hints.taps)):
+                    return
+                if element.kind in INPUT_KINDS or leading != self._leads(element):
                     continue
                 self._return()
-                self._press(press, element)
+                self._press("LongPress" if self._may_reach(element, self._hints.holds) else "Click", element)
                 after = self._session.state()
                 if after == before:
                     continue
@@ -151,12 +142,11 @@ class _Explorer:
                 elif places(after) == places(before):  # what was locked here may be open now
                     self._plan(_CHANGED, self._session.snapshot())
                 self._left = here
-        return fields
 
     def _fill(self) -> None:
         """Type something into every field of this view, and go on from there."""
         filled = False
-        for _, _, elements in self._scrolled(self._session.snapshot()):
+        for _, _, elements in self._scrolled(self._session.snapshot(), lambda element: element.kind in INPUT_KINDS):
             for element in elements:
                 if element.kind in INPUT_KINDS and self._pressed[element.id] == 0:
                     self._press("Click", element)
@@ -167,8 +157,10 @@ class _Explorer:
             self._arrive(self._session.state())
             self._go_on()
 
-    def _scrolled(self, start: Any) -> Iterator[tuple[Any, dict[str, Any], list[Element]]]:
-        """Snapshot, state and what is newly in sight: here, and after each scroll that brings something up."""
+    def _scrolled(
+        self, start: Any, wanted: Callable[[Element], bool]
+    ) -> Iterator[tuple[Any, dict[str, Any], list[Element]]]:
+        """Snapshot, state and what is newly in sight: here, and after each scroll as long as more is wanted below."""
         self._left = None
         seen: set[str] = set()
         here = start
@@ -179,7 +171,7 @@ class _Explorer:
                 return
             seen.update(element.id for element in new)
             yield here, self._session.state(), new
-            if self._done or all(element.visible for element in elements):
+            if self._done or not any(wanted(element) for element in elements if element.id not in seen):
                 return
             self._return()
             self._act(Action("Swipe", point=(500, 700), end=(500, 300)))
@@ -191,9 +183,12 @@ class _Explorer:
             self._session.restore(self._left)
             self._left = None
 
-    def _leads(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
+    def _leads(self, element: Element) -> bool:
         """Whether the spec says that this may lead to a place that is missing."""
-        names = (element.label, *element.id.split("/")[1:])  # the first part is the place where it stands
+        return self._may_reach(element, self._hints.taps) or self._may_reach(element, self._hints.holds)
+
+    def _may_reach(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
+        names = (element.label, *element.id.split("/"))
         return any(not self._missing.isdisjoint(hints[name]) for name in names if name in hints)
 
     def _press(self, press: str, element: Element) -> None:
