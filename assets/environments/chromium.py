@@ -393,16 +393,24 @@ _PLACE_LENGTH = 48
 
 _REAP = """trap '' INT TERM HUP
 cat > /dev/null
-for file in $(grep -lsaF -- "$1" /proc/[0-9]*/cmdline); do
-  pid=${file#/proc/}; pid=${pid%%/*}
-  [ "$pid" = $$ ] || kill -9 "$pid"
-done
-for attempt in 1 2 3 4 5 6 7 8 9 10; do
-  rm -rf -- "$1" && break
-  sleep 0.1
+killed=
+attempt=0
+while [ $attempt -lt 100 ]; do
+  for file in $(grep -lsaF -e "=$1/" /proc/[0-9]*/cmdline); do
+    pid=${file#/proc/}
+    kill -9 "${pid%%/*}" && killed=yes
+  done
+  rm -rf -- "$1"
+  if [ ! -e "$1" ]; then
+    [ "$killed" ] || exit
+    killed=
+  fi
+  sleep 0.3
+  attempt=$((attempt + 1))
 done
 """
-"""Reads until the process that holds the other end is gone. A browser that is just dying may still write a file."""
+"""Reads until the process that holds the other end is gone. A browser that is just dying may still write a file, so one
+that had to be killed gets a second look."""
 
 
 class _Watchdog:
