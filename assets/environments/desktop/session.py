@@ -39,7 +39,8 @@ def find_app(name: str) -> DesktopApp | ProgramSpec:
     Raises:
         ParameterError: there is none of this name.
     """
-    known = {app.id: app for app in (*load_apps(), *load_programs())}
+    apps: list[DesktopApp | ProgramSpec] = [*load_apps(), *load_programs()]
+    known = {app.id: app for app in apps}
     if name not in known:
         raise ParameterError(f"no desktop application '{name}'; known: {', '.join(sorted(known))}")
     return known[name]
