@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from assets.environments.desktop import keeper
 from assets.environments.desktop.keys import keysym
 from assets.environments.desktop.place import Place, program
 from assets.environments.desktop.processes import Thread, threads
@@ -145,21 +146,16 @@ class Display:
 
     def close(self) -> None:
         """End the window manager and the server, and with it whatever still draws on it."""
+        if self._manager is not None:
+            self._manager.kill()
+            self._manager.wait()
+        keeper.end_server(self.server.pid)
+        self.server.wait()
         for name in ("_grabber", "_connection"):
             handle = getattr(self, name, None)
             if handle is not None:
-                # A server that hangs keeps its goodbye waiting, too.
-                self.server.kill()
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception):  # there is nobody left to say goodbye to
                     handle.close()
-        for process in (self._manager, self.server):
-            if process is not None:
-                process.kill()
-                process.wait()
-        with contextlib.suppress(AttributeError, OSError):  # a killed server leaves these behind
-            number = self.name[1:]
-            os.unlink(f"/tmp/.X{number}-lock")
-            os.unlink(f"/tmp/.X11-unix/X{number}")
 
     # --- windows ---
 

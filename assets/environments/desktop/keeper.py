@@ -5,6 +5,7 @@ killed. Then it ends every process that carries the marker in its environment an
 inherited by everything a program starts, so a process that left its group, its session or its parent is found too.
 """
 
+import glob
 import os
 import shutil
 import signal
@@ -41,6 +42,43 @@ def end(marker: str, seconds: float = 10.0) -> list[int]:
     return alive
 
 
+def end_server(process: int, seconds: float = 2.0) -> None:
+    """End an X server. Asked kindly it removes its socket and lock from /tmp; after one that does not listen we do."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(process, number)
+        except OSError:
+            break
+        deadline = time.monotonic() + seconds
+        while _runs(process) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    for lock in glob.glob("/tmp/.X*-lock"):
+        try:
+            with open(lock) as stream:
+                owner = stream.read().strip()
+            if owner == str(process):  # nobody else has taken the number yet
+                os.unlink("/tmp/.X11-unix/" + os.path.basename(lock)[1:-5])
+                os.unlink(lock)
+        except OSError:
+            continue
+
+
+def _runs(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _name(process: int) -> str:
+    try:
+        with open(f"/proc/{process}/comm") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
 def main() -> None:
     """Wait for the end of standard input, then clean up."""
     _, folder, marker = sys.argv
@@ -48,6 +86,9 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # the end of the session is the only sign to act on
     while os.read(0, 64):
         pass
+    for process in carriers(marker):
+        if _name(process) == "Xvfb":
+            end_server(process)
     end(marker)
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -228,7 +228,7 @@ Reader = Annotated[
 
 
 def prints(home: Path) -> dict[str, str]:
-    """Path below home -> start of its sha256 for every file that is not hidden, `folder` for one in which nothing is seen.
+    """Path below home -> start of its sha256 for every file that is not hidden, `folder` for a bare one.
 
     A dot of a path is written `%2E`, since dots separate the keys of a state; a percent sign is `%25`.
     """
