@@ -141,7 +141,7 @@ def hints(app: AppInfo) -> Hints:
             if control.dialog:
                 taps[name].add(f"dialog:{control.dialog}")
             if control.hold:
-                holds[name].update((control.hold, f"dialog:{control.hold}"))
+                holds[name].add(f"dialog:{control.hold}")
             if control.kind in ("field", "search"):
                 samples[name] = _sample(control)
     return Hints(
