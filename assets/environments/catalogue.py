@@ -134,7 +134,8 @@ def hints(app: AppInfo) -> Hints:
     taps: defaultdict[str, set[str]] = defaultdict(set)
     holds: defaultdict[str, set[str]] = defaultdict(set)
     samples: dict[str, str] = {}
-    for _, control in find_spec(app.id).all_controls():
+    spec = find_spec(app.id)
+    for _, control in spec.all_controls():
         for name in (control.label, control.identity):
             if control.open:
                 taps[name].add(control.open)
@@ -144,6 +145,7 @@ def hints(app: AppInfo) -> Hints:
                 holds[name].add(f"dialog:{control.hold}")
             if control.kind in ("field", "search"):
                 samples[name] = _sample(control)
+    taps["@menu"].update(control.open for control in spec.navigation if control.open)
     return Hints(
         {name: frozenset(places) for name, places in taps.items()},
         {name: frozenset(places) for name, places in holds.items()},
