@@ -188,7 +188,7 @@ class _Explorer:
         return self._may_reach(element, self._hints.taps) or self._may_reach(element, self._hints.holds)
 
     def _may_reach(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
-        names = (element.label, *element.id.split("/"))
+        names = (element.label, *element.id.split("/")[1:])  # the first part is the place where it stands
         return any(not self._missing.isdisjoint(hints[name]) for name in names if name in hints)
 
     def _press(self, press: str, element: Element) -> None:
