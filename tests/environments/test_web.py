@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from assets.agent.actions import Action, ActionError, from_pixel
+from assets.environments.apps import load_specs
 from assets.environments.chromium import Chromium, browser
 from assets.environments.task import TaskContract
 from assets.environments.web import WebSession
@@ -253,3 +254,20 @@ def test_more_than_three_keys_are_no_hotkey(web: WebSession) -> None:
     web.reset(task("tasks-en"))
     with pytest.raises(ActionError, match="at most 3 keys"):
         web.act(Action("Hotkey", keys=("ctrl", "alt", "shift", "a")))
+
+
+def test_forty_sites_in_nineteen_categories_open_at_every_address_of_their_menu(chromium: Chromium) -> None:
+    full = {name: spec for name, spec in load_specs("full").items() if spec.platform == "web"}
+    small = {name: spec for name, spec in load_specs("small").items() if spec.platform == "web"}
+    assert len(full) >= 30
+    assert len(full) + len(small) >= 40
+    assert len({spec.category for spec in (*full.values(), *small.values())}) >= 19
+    assert {spec.locale for spec in full.values()} == {"en", "zh"}
+    with WebSession((1280, 720), chromium, specs=full) as session:
+        session.reset(TaskContract("t", "web", "calder-en", "en", ""))
+        for name, spec in full.items():
+            assert len(spec.navigation) >= 3
+            for entry in spec.navigation:
+                session.act(Action("Launch", content=f"https://{name}.test/{entry.open}"))
+                assert session.note() is None
+                assert sum(element.visible for element in session.elements()) >= len(spec.navigation)
