@@ -20,7 +20,7 @@ from dagster_project.history import read_ancestry, resolve
 from dagster_project.materialise import Project
 from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,7 @@ def test_trace_reaches_from_release_to_environments(project: Project, items: dic
     assert {item["dvc_id"] for item in items.values()} <= found
 
 
+@pytest.mark.slow
 def test_dvc_repro_gives_the_same_hashes(smoke_project: Path, tmp_path: Path) -> None:
     root = make_smoke(tmp_path / "project")
     environment = {**clean_environment(), "HESPER_TRACKING": "off"}

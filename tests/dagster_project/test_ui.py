@@ -91,7 +91,6 @@ def test_a_team_can_work_in_the_pages(toy_project: Path) -> None:
 
 
 @pytest.mark.pipeline
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_team_can_work_in_the_pages_of_the_pipeline(smoke_project: Path) -> None:
     groups = ["1_environments", "2_generated_tasks", "3_verified_trajectories", "4_synthetic_samples", "5_checkpoints"]
