@@ -156,7 +156,7 @@ def test_the_stage_survives_the_murder_of_a_worker_and_its_browser(temporary: Pa
         stage.wait()
     assert "a process that plays sessions died" in said
     metrics = json.loads((root / "data" / "environments" / "metrics.json").read_text(encoding="utf-8"))
-    assert (metrics["apps"], metrics["broken"], metrics["infrastructure_failures"]) == (3, 1, 1)
+    assert (metrics["apps"], metrics["broken"], metrics["infrastructure_failures"]) == (3, 1, 1), said
     rows = pq.read_table(root / "data" / "environments" / "apps.parquet").to_pylist()
     assert [row["fault"] for row in rows if row["trouble"]] == ["infrastructure"]
     wait_until_clean(temporary)
