@@ -400,6 +400,11 @@ while [ $attempt -lt 100 ]; do
     pid=${file#/proc/}
     kill -9 "${pid%%/*}" && killed=yes
   done
+  for file in $(grep -lsaF -e "TMPDIR=$1" /proc/[0-9]*/environ); do
+    pid=${file#/proc/}
+    pid=${pid%%/*}
+    grep -qsaF run-driver "/proc/$pid/cmdline" && kill -9 "$pid" && killed=yes
+  done
   rm -rf -- "$1"
   if [ ! -e "$1" ]; then
     [ "$killed" ] || exit
@@ -409,8 +414,8 @@ while [ $attempt -lt 100 ]; do
   attempt=$((attempt + 1))
 done
 """
-"""Reads until the process that holds the other end is gone. A browser that is just dying may still write a file, so one
-that had to be killed gets a second look."""
+"""Reads until the process that holds the other end is gone. Then ends browsers with a profile in the folder, and the
+driver, which may be about to start one. What is just dying may still write a file: after a kill comes a second look."""
 
 
 class _Watchdog:

@@ -259,6 +259,23 @@ def test_the_browser_dies_with_its_process_and_leaves_nothing(how: signal.Signal
     assert list(short_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0])
+def test_a_process_killed_while_its_browser_starts_leaves_nothing(seconds: float, short_path: Path) -> None:
+    script = (
+        "from assets.environments.chromium import Chromium\nimport time\nChromium().new_page(64, 64)\ntime.sleep(60)"
+    )
+    environment = {**os.environ, "TMPDIR": str(short_path)}
+    process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while list(short_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    assert list(short_path.iterdir()) == []
+
+
 def test_a_closed_or_killed_browser_leaves_no_files(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
