@@ -668,8 +668,7 @@ def test_nothing_on_a_phones_page_reaches_even_this_machine(attempt: str) -> Non
     async def try_it() -> None:
         browser = await Browser.start(60)
         try:
-            page = await browser.new_page(*SIZE)
-            await page.navigate(RUNTIME_URL)
+            page = await browser.new_page(RUNTIME_URL, *SIZE)
             assert await page.evaluate(f"{{ {script} }}") == 0
             await asyncio.sleep(1.5)
         finally:

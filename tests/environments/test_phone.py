@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from assets.agent.actions import Action, ActionError, from_pixel
+from assets.agent.actions import Action, ActionError, from_pixel, render_response
+from assets.agent.grammar import parse_response
 from assets.environments.apps import AppSpec, load_specs
 from assets.environments.chromium import Chromium
 from assets.environments.phone import PhoneSession
@@ -243,6 +246,49 @@ def test_every_screen_of_every_app_draws_whole_labels(chromium: Chromium, platfo
                 assert not cut, f"{name}, {place}: {cut} are cut off"
                 hidden = [label for label, _, _, _, visible, _ in measured if not visible]
                 assert place.startswith("dialog:") or not hidden, f"{name}, {place}: {hidden} are hidden"
+
+
+FEW = settings(max_examples=20)
+POINTS = st.tuples(st.integers(0, 999), st.integers(0, 999))
+ACTIONS_TO_TAKE = st.one_of(
+    st.builds(Action, st.sampled_from(["Click", "DoubleClick"]), POINTS),
+    st.builds(Action, st.sampled_from(["Swipe", "Drag"]), POINTS, POINTS),
+    st.builds(Action, st.sampled_from(["Type", "Answer"]), content=st.text(st.characters(codec="utf-8"), max_size=20)),
+    st.builds(Action, st.just("LaunchApp"), content=st.sampled_from(["Mail", "music-en", "Nowhere", "'; reboot"])),
+    st.builds(
+        Action, st.sampled_from(["PressBack", "PressHome", "PressEnter", "PressRecent", "Wait", "GetScreenshot"])
+    ),
+)
+
+
+@FEW
+@given(st.lists(ACTIONS_TO_TAKE, min_size=1, max_size=4), st.sampled_from([0, 3]))
+def test_text_parsed_action_and_effect_agree(phone: PhoneSession, actions: list[Action], digits: int) -> None:
+    effects = []
+    written = render_response("", actions, digits)
+    for taken in (actions, parse_response(written, "mobile").actions):
+        phone.reset(task("mail-en"))
+        for action in taken:
+            phone.act(action)
+        effects.append((phone.state(), phone.note(), phone.observe()))
+    assert effects[0] == effects[1]
+
+
+@FEW
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=40))
+def test_any_text_reaches_the_field_as_it_is(phone: PhoneSession, text: str) -> None:
+    phone.reset(task("notes-zh"))
+    press(phone, "添加", "日程")
+    phone.act(Action("Type", content=text))
+    assert phone.state()["apps"]["notes-zh"]["values"]["日程"] == text
+
+
+def test_a_state_too_long_for_a_line_travels_as_a_file(phone: PhoneSession) -> None:
+    phone.reset(task("mail-en"))
+    snapshot = phone.snapshot()
+    snapshot["state"]["apps"]["mail-en"]["lists"]["sent"] = [f"信 {number}" for number in range(9000)]
+    phone.restore(snapshot)
+    assert phone.state() == snapshot["state"]
 
 
 def _measured(session: Session) -> list[Any]:

@@ -78,9 +78,11 @@ class Farm:
         device = Device(f"hesper-{self._count}", self._count, size, apps, CAPACITY, program)
         try:
             await device.start(browser)
-        except (BrokenError, ScriptError):
-            await device.close()
-            raise
+        except BrokenError:
+            # A browser that gives no page is of no use to the others either: once more with a fresh one.
+            browser.kill()
+            await browser.gone.wait()
+            await device.start(await self._running_browser())
         self.server.attach(device)
         device.page.on_broken = self.server.tell
         return device

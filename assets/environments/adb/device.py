@@ -111,8 +111,7 @@ class Device:
         Raises:
             BrokenError: the browser does not do it.
         """
-        self._page = await browser.new_page(*self.size)
-        await self._page.navigate(RUNTIME_URL)
+        self._page = await browser.new_page(RUNTIME_URL, *self.size)
         await self._page.evaluate(f"hesper.install({_json(self.catalogue.installation())})")
         await self._show(EMPTY_STATE)
 
