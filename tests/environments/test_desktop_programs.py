@@ -234,9 +234,9 @@ def test_whatever_is_killed_or_hangs_is_noticed_and_mended_by_the_next_reset() -
         assert session.state()["windows"] == ["galculator"]
 
 
-def x_servers() -> set[int]:
-    """Whom the locks of X servers in /tmp belong to."""
-    return {int(lock.read_text()) for lock in Path("/tmp").glob(".X*-lock")}
+def sockets() -> set[int]:
+    """The sockets of X servers in /tmp, by their inodes."""
+    return {socket.stat().st_ino for socket in Path("/tmp/.X11-unix").glob("X*")}
 
 
 def test_nothing_is_left_when_the_process_is_killed() -> None:
@@ -249,16 +249,16 @@ def test_nothing_is_left_when_the_process_is_killed() -> None:
         f"session = DesktopSession((1024, 768), {PATIENCE})\n"
         "session.reset(TaskContract('t', 'desktop', 'xterm', 'en', 'x'))\n"
         "session.act(Action('Type', content='setsid sleep 600 & disown\\n'))\n"
-        "print(session.place.folder, flush=True)\n"
+        "print(session.place.folder, session._displays['full']._socket_id, flush=True)\n"
         "time.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    folder = Path(process.stdout.readline().strip())
+    place, own_socket = process.stdout.readline().split()
+    folder = Path(place)
     marker = f"HESPER_DESKTOP={folder}"
-    pids = set(carriers(marker))
-    assert "sleep" in {Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids}
-    assert x_servers() & pids
+    assert "sleep" in {Path(f"/proc/{pid}/comm").read_text().strip() for pid in carriers(marker)}
+    assert int(own_socket) in sockets()
     assert folder.is_dir()
     process.kill()
     process.wait()
@@ -267,7 +267,7 @@ def test_nothing_is_left_when_the_process_is_killed() -> None:
         time.sleep(0.05)
     assert carriers(marker) == []
     assert not folder.exists()
-    assert not x_servers() & pids
+    assert int(own_socket) not in sockets()
 
 
 def test_a_folder_whose_keeper_was_killed_too_is_cleared_away_by_the_next_session() -> None:
@@ -293,12 +293,13 @@ def test_a_folder_whose_keeper_was_killed_too_is_cleared_away_by_the_next_sessio
 def test_close_leaves_nothing() -> None:
     session = DesktopSession(SIZE, PATIENCE)
     session.reset(task("sylpheed"))
-    server = session._displays["full"].server.pid
+    own_socket = session._displays["full"]._socket_id
+    assert own_socket in sockets()
     session.close()
     session.close()
     assert carriers(session.place.marker) == []
     assert not session.place.folder.exists()
-    assert server not in x_servers()
+    assert own_socket not in sockets()
     with pytest.raises(InfrastructureError, match="closed"):
         session.observe()
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from assets.environments.desktop import keeper
@@ -49,6 +50,7 @@ class Display:
         self.width, self.height, self.timeout = width, height, timeout
         self._x = X
         self._manager: subprocess.Popen[bytes] | None = None
+        self._socket: Path | None = None
         environment = place.environment()
         read, write = os.pipe()
         try:
@@ -72,6 +74,9 @@ class Display:
             self.close()
             raise InfrastructureError(f"Xvfb did not start within {timeout:g} s")
         self.name = f":{number}"
+        with contextlib.suppress(OSError):  # a server that may not write there listens elsewhere
+            self._socket = Path(f"/tmp/.X11-unix/X{number}")
+            self._socket_id = self._socket.stat().st_ino
         (place.folder / "rc.xml").write_text(_OPENBOX[scale], encoding="utf-8")
         self._manager = place.start(
             [program("openbox"), "--config-file", str(place.folder / "rc.xml")],
@@ -149,8 +154,12 @@ class Display:
         if self._manager is not None:
             self._manager.kill()
             self._manager.wait()
-        keeper.end_server(self.server.pid)
+        killed = self.server.poll() is not None or not keeper.end_server(self.server.pid)
         self.server.wait()
+        if killed and self._socket is not None:
+            with contextlib.suppress(OSError):
+                if self._socket.stat().st_ino == self._socket_id:  # else another server has the number now
+                    self._socket.unlink()
         for name in ("_grabber", "_connection"):
             handle = getattr(self, name, None)
             if handle is not None:

@@ -5,7 +5,6 @@ killed. Then it ends every process that carries the marker in its environment an
 inherited by everything a program starts, so a process that left its group, its session or its parent is found too.
 """
 
-import glob
 import os
 import shutil
 import signal
@@ -42,25 +41,19 @@ def end(marker: str, seconds: float = 10.0) -> list[int]:
     return alive
 
 
-def end_server(process: int, seconds: float = 2.0) -> None:
-    """End an X server. Asked kindly it removes its socket and lock from /tmp; after one that does not listen we do."""
+def end_server(process: int, seconds: float = 2.0) -> bool:
+    """End an X server; True if it removed its socket from /tmp, False if it did not listen and had to be killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.kill(process, number)
         except OSError:
-            break
+            return True
         deadline = time.monotonic() + seconds
         while _runs(process) and time.monotonic() < deadline:
             time.sleep(0.01)
-    for lock in glob.glob("/tmp/.X*-lock"):
-        try:
-            with open(lock) as stream:
-                owner = stream.read().strip()
-            if owner == str(process):  # nobody else has taken the number yet
-                os.unlink("/tmp/.X11-unix/" + os.path.basename(lock)[1:-5])
-                os.unlink(lock)
-        except OSError:
-            continue
+        if not _runs(process):
+            return number == signal.SIGTERM
+    return False
 
 
 def _runs(process: int) -> bool:
