@@ -1,8 +1,8 @@
 """base_model: the model that everything starts from.
 
 At full scale it is a named checkpoint. In the small profiles it is made from scratch: a qwen3_5 model with random
-weights, its own tokenizer, and a vision tower that has learned what is where on a screen. It has been asked nothing
-yet: on questions it is at chance.
+weights, its own tokenizer, a vision tower that has learned what is where on a screen, and a decoder that has learned,
+from text alone, what comes next in a task. It has been asked nothing about a screen yet: on questions it is at chance.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pydantic import Field
 
 from assets.agent import fan, prompts, vocabulary
 from assets.agent.model import default_device, save_model
+from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor, make_image_processor
 from assets.agent.samples import TABLE_OF_DOMAIN, Screen, load_screens
 from assets.agent.tokenizer import make_tokenizer
 from assets.checkpoints.deck import Deck, share_out
+from assets.checkpoints.following import Following, MadeUpTask, make_up
 from assets.checkpoints.perception import Perception, PerceptionWeights
 from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -31,6 +33,10 @@ from assets.synthetic_samples import templates as sample_templates
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+
+FOLLOWED = 200
+"""Made-up tasks on which following is measured."""
 
 
 class Mix(StageParameters):
@@ -47,6 +53,7 @@ class Scratch(StageParameters):
         whitening: screens whose patches the patch embedding starts out whitening.
         mix: share of each table's screens, grounding and CAPTCHA, in a step.
         screens: screenshots a step.
+        following: made-up tasks a step (following.py); 0 leaves them out.
         heldout: held-out screens of each table on which the reading is measured.
     """
 
@@ -55,6 +62,7 @@ class Scratch(StageParameters):
     mix: Mix
     perception: PerceptionWeights
     screens: int = Field(ge=1)
+    following: int = Field(ge=0)
     heldout: int = Field(ge=1)
     optimisation: Optimisation
 
@@ -115,21 +123,35 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
     whiten_patches(model, fan.stack_images(processor, patches, model.device).pixels)
     eyes = Perception(model, processor, scratch.perception, known[0])
     decks = {domain: Deck(stage, domain, screens[domain]) for domain in mix}
+    agent = stage.section("agent", AgentParameters)
+    following = Following(model, processor.tokenizer, agent.system_prompt)
+
+    def tasks(name: str, number: int, count: int) -> list[MadeUpTask]:
+        rng = stage.rng(name, number)
+        return [make_up(rng, agent.coordinate_digits) for _ in range(count)]
 
     def step(number: int) -> Mapping[str, float]:
         shares = share_out(number, scratch.screens, list(mix.values()))
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
         with precision(settings, model.device):
             parts = eyes.losses(_look(model, processor, shown), shown)
-        eyes.weighted(parts).backward()
+        loss = eyes.weighted(parts)
+        if scratch.following:
+            with precision(settings, model.device):
+                parts["following"] = following.loss(tasks("tasks", number, scratch.following))
+            loss = loss + parts["following"]
+        loss.backward()
         return {name: part.item() for name, part in parts.items()}
 
     def measure(_: int) -> dict[str, float]:
-        return {
+        figures = {
             f"{figure}_{domain}": value
             for domain, unseen in heldout.items()
             for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
         }
+        if scratch.following:
+            figures["followed"] = following.accuracy(tasks("other tasks", 0, FOLLOWED))
+        return figures
 
     train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure)
     save_model(model, processor, stage.output)
