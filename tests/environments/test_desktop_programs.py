@@ -254,14 +254,16 @@ def test_nothing_is_left_when_the_process_is_killed() -> None:
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    place, own_socket = process.stdout.readline().split()
-    folder = Path(place)
-    marker = f"HESPER_DESKTOP={folder}"
-    assert "sleep" in {Path(f"/proc/{pid}/comm").read_text().strip() for pid in carriers(marker)}
-    assert int(own_socket) in sockets()
-    assert folder.is_dir()
-    process.kill()
-    process.wait()
+    try:
+        place, own_socket = process.stdout.readline().split()
+        folder = Path(place)
+        marker = f"HESPER_DESKTOP={folder}"
+        assert "sleep" in {Path(f"/proc/{pid}/comm").read_text().strip() for pid in carriers(marker)}
+        assert int(own_socket) in sockets()
+        assert folder.is_dir()
+    finally:
+        process.kill()
+        process.wait()
     deadline = time.monotonic() + 20
     while (carriers(marker) or folder.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
