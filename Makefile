@@ -13,7 +13,7 @@ run: install  ## environments to release; PROFILE=smoke for the small one
 test: install  ## what the project promises, in real browsers, servers and X11 programs
 	@$(BIN)/python -m pytest -m "not slow"
 
-test-all: install  ## and the tests that take long: ten kills of the smoke profile, its pages in a browser
+test-all: install  ## and the few that repeat at length what another shows
 	@$(BIN)/python -m pytest
 
 ui: install  ## the Dagster and MLflow pages, on loopback

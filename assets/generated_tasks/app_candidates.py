@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assets.agent.vocabulary import WORDS
-from assets.environments.apps import AppSpec, Control
+from assets.environments.apps import AppSpec, Control, Scalar
 from assets.environments.task import TaskContract
 from assets.generated_tasks.plan import Candidate, PlannedStep
 from assets.generated_tasks.templates import Clause, instruction
@@ -60,7 +60,7 @@ def app_candidates(spec: AppSpec, arrangement: int, theme: str, longest: int, rn
 class _Way:
     """Presses from the start: what was said and done so far, and where it led."""
 
-    values: dict[str, bool | str]
+    values: dict[str, Scalar]
     lists: dict[str, list[str]]
     screen: str
     stack: list[str] = field(default_factory=list)
