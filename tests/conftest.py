@@ -14,6 +14,15 @@ settings.register_profile("project", derandomize=True, deadline=None)
 settings.load_profile("project")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes share the tests: a file stays together, and so do all that look at the smoke project, which start
+    first because they take longest."""
+    for item in items:
+        smoke = "smoke_project" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("smoke" if smoke else item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: "smoke_project" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def toy_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy project after one `hesper run`. Tests leave it as it is."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,12 @@ def test_every_asset_has_something_to_look_at(smoke_project: Path, items: dict[s
         assert [*folder.glob("pictures/*.png"), *folder.glob("*.md")], address
 
 
-def test_a_second_run_is_cached_within_twenty_seconds(smoke_project: Path) -> None:
+def test_a_second_run_is_cached_within_twenty_seconds_of_work(smoke_project: Path) -> None:
     before = recorded_hashes(smoke_project)
-    started = time.process_time(), time.monotonic()
+    started = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = hesper(smoke_project, "run")
-    seconds = time.monotonic() - started[1]
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = ended.ru_utime + ended.ru_stime - started.ru_utime - started.ru_stime
     assert len(re.findall(r"^\S+ +cached ", done.stdout, re.M)) == 18
     assert recorded_hashes(smoke_project) == before
     assert seconds < 20
