@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.toy import hesper, make_smoke, make_toy
 
 # The same examples every time, and no time limit on one: a busy machine is no failure.
-settings.register_profile("project", derandomize=True, deadline=None)
+settings.register_profile("project", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
 

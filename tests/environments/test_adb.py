@@ -296,7 +296,7 @@ def test_the_adb_program_drives_the_phone(phones: Phones, serial: str, tmp_path:
         ("settings get secure nothing", "null\n"),
         ("ime list -s", "com.android.inputmethod.latin/.LatinIME\ncom.android.adbkeyboard/.AdbIME\n"),
         ("pm path org.hesper.mail_en", "package:/data/app/org.hesper.mail_en/base.apk\n"),
-        ("cmd package list packages mail_en", "package:org.hesper.mail_en\n"),
+        ("cmd package list packages hesper.mail_en", "package:org.hesper.mail_en\n"),
         ("monkey -p com.none -c android.intent.category.LAUNCHER 1; echo $?", "252\n"),
         ("echo 'a;b' \"$HOME\" $?; false || echo no && echo yes", "a;b / 0\nno\nyes\n"),
         ("echo one > /sdcard/t; echo two >> /sdcard/t; cat /sdcard/t | grep -c o; rm /sdcard/t", "2\n"),
