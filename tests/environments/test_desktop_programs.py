@@ -27,6 +27,10 @@ PATIENCE = 120.0
 """Seconds a busy machine may take for what takes one."""
 
 
+ZIM_HEADER = "Content-Type: text/x-zim-wiki\nWiki-Format: zim 0.6\nCreation-Date: 2026-01-05T09:00:00+00:00\n"
+"""What Zim keeps above a page."""
+
+
 def keys(*names: str) -> Action:
     return Action("Hotkey", keys=names)
 
@@ -41,7 +45,7 @@ def drag(start: tuple[int, int], end: tuple[int, int]) -> Action:
 
 ORACLES: dict[str, tuple[list[Action], dict[str, Any], tuple[str, ...]]] = {
     "engrampa": (
-        [keys("ctrl", "e"), text("\n")],
+        [keys("ctrl", "e"), text("\n"), Action("Wait")],
         {"read.downloads": ["list.txt", "notes", "photos.tar.gz"]},
         ("windows", "files.Downloads/list%2Etxt", "files.Downloads/notes/camera%2Etxt"),
     ),
@@ -83,7 +87,7 @@ ORACLES: dict[str, tuple[list[Action], dict[str, Any], tuple[str, ...]]] = {
     ),
     "zim": (
         [keys("ctrl", "End"), text("\nFeed the cat"), keys("ctrl", "s")],
-        {"read.home": "====== Home ======\nWater the plants\n\nFeed the cat\n"},
+        {"read.home": f"{ZIM_HEADER}\n====== Home ======\nWater the plants\n\nFeed the cat\n"},
         ("files.Notebook/Home%2Etxt",),
     ),
 }

@@ -220,6 +220,7 @@ class SmallApplication:
 
     def kill(self) -> None:
         """End every process of the application and remove its folder."""
+        self._process.kill()
         self._place.end(self._family.marker)
         self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -29,16 +29,24 @@ def carriers(marker: str) -> list[int]:
 
 
 def end(marker: str, seconds: float = 10.0) -> list[int]:
-    """Kill every process that carries the marker, also those that are born meanwhile; returns those that stayed."""
+    """Kill every process that carries the marker, also those that are born meanwhile; returns those that stayed.
+
+    A process shows no environment while it turns into another program, so one look that finds none is not enough.
+    """
     deadline = time.monotonic() + seconds
-    while (alive := carriers(marker)) and time.monotonic() < deadline:
+    looks = 0
+    while time.monotonic() < deadline:
+        alive = carriers(marker)
+        looks = 0 if alive else looks + 1
+        if looks == 2:
+            return []
         for process in alive:
             try:
                 os.kill(process, signal.SIGKILL)
             except OSError:
                 continue
         time.sleep(0.01)
-    return alive
+    return carriers(marker)
 
 
 def end_server(process: int, seconds: float = 2.0) -> bool:

@@ -292,6 +292,8 @@ class RunningProgram:
 
     def kill(self) -> None:
         """End everything that was started for this task and empty its home."""
+        for process in self._processes:
+            process.kill()
         self.place.end(self._family.marker)
         for process in self._processes:
             process.wait()
