@@ -14,6 +14,7 @@ settings.register_profile("project", derandomize=True, deadline=None, suppress_h
 settings.load_profile("project")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes share the tests: a file stays together, and so do all that look at the smoke project, which start
     first because they take longest."""
