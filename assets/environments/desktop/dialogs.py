@@ -206,7 +206,7 @@ class SmallApplication:
 
     def running(self) -> bool:
         """Whether a process of the application is alive."""
-        return any(state != "Z" for state, _ in self.threads())
+        return self._process.poll() is None or any(state != "Z" for state, _ in self.threads())
 
     def raise_if_killed(self) -> None:
         """Raises `InfrastructureError` if a program ended by a signal, which no action of an agent does."""

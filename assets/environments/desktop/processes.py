@@ -37,9 +37,10 @@ class Family:
         for name in names:
             if name in self._strangers or name in left_out:
                 continue
-            if self._wanted in b"\0" + _bytes(f"/proc/{name}/environ") + b"\0":
+            environment = _bytes(f"/proc/{name}/environ")
+            if self._wanted in b"\0" + environment + b"\0":
                 found += threads(int(name))
-            elif _state(f"/proc/{name}"):
+            elif environment:  # in the middle of exec a process shows none, and may be of the family yet
                 self._strangers.add(name)
         return found
 
