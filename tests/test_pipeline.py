@@ -18,9 +18,18 @@ from dagster_project import tracking
 from dagster_project.checks import evaluation, passed, suites
 from dagster_project.history import read_ancestry, resolve
 from dagster_project.materialise import Project
-from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes
+from tests.dagster_project.test_ui import materialise_by_clicking
+from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes, run_with_kills
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture(scope="module")
+def smoke_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real project in its smoke profile after one `hesper run`. Tests leave it as it is."""
+    root = make_smoke(tmp_path_factory.mktemp("smoke") / "project")
+    hesper(root, "run")
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +127,18 @@ def test_trace_reaches_from_release_to_environments(project: Project, items: dic
             found.add(identity)
             waiting += ancestry.parents.get(identity, [])
     assert {item["dvc_id"] for item in items.values()} <= found
+
+
+def test_killed_at_ten_random_moments_it_ends_in_the_same_hashes(smoke_project: Path, tmp_path: Path) -> None:
+    root = make_smoke(tmp_path / "project")
+    run_with_kills(root, kills=10, seconds=40.0, seed=5)
+    assert recorded_hashes(root) == recorded_hashes(smoke_project)
+
+
+def test_a_team_can_work_in_its_pages(smoke_project: Path) -> None:
+    groups = ["1_environments", "2_generated_tasks", "3_verified_trajectories", "4_synthetic_samples", "5_checkpoints"]
+    groups += ["6_benchmark_scores", "7_safety_report", "8_release"]
+    materialise_by_clicking(smoke_project, "capability_catalog", ["environments", "generated_tasks"], groups)
 
 
 @pytest.mark.slow

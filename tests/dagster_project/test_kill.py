@@ -1,4 +1,4 @@
-"""kill -9 at any moment, then again: the same hashes. Here on the toy project; tests/test_kill.py does the pipeline."""
+"""kill -9 at any moment, then again: the same hashes. Here on the toy project; tests/test_pipeline.py does it with the smoke profile."""
 
 from __future__ import annotations
 

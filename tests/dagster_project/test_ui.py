@@ -88,11 +88,3 @@ def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], group
 @pytest.mark.timeout(1800)
 def test_a_team_can_work_in_the_pages(toy_project: Path) -> None:
     materialise_by_clicking(toy_project, "first", ["second"], ["1_numbers", "2_models", "3_reports"])
-
-
-@pytest.mark.pipeline
-@pytest.mark.timeout(1800)
-def test_a_team_can_work_in_the_pages_of_the_pipeline(smoke_project: Path) -> None:
-    groups = ["1_environments", "2_generated_tasks", "3_verified_trajectories", "4_synthetic_samples", "5_checkpoints"]
-    groups += ["6_benchmark_scores", "7_safety_report", "8_release"]
-    materialise_by_clicking(smoke_project, "capability_catalog", ["environments", "generated_tasks"], groups)
