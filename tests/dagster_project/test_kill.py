@@ -1,4 +1,7 @@
-"""kill -9 at any moment, then again: the same hashes. Here on the toy project; tests/test_pipeline.py does it with the smoke profile."""
+"""kill -9 at any moment, then again: the same hashes.
+
+Here on the toy project; tests/test_pipeline.py does it with the smoke profile.
+"""
 
 from __future__ import annotations
 
