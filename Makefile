@@ -11,10 +11,10 @@ run: install  ## environments to release; PROFILE=smoke for the small one
 	@$(BIN)/hesper run $(if $(PROFILE),--profile $(PROFILE))
 
 test: install  ## what the project promises, in real browsers, servers and X11 programs
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: install  ## and the few that repeat at length what another shows
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 ui: install  ## the Dagster and MLflow pages, on loopback
 	@$(BIN)/hesper ui
