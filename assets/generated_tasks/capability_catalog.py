@@ -162,7 +162,7 @@ def _of_spec(spec: AppSpec) -> Iterator[Capability]:
     for place, control in spec.all_controls():
         if control.kind == "text" or control.back or control.home:
             continue
-        labels = lists[control.label] if control.kind == "list" else [control.label]
+        labels = [_named(row) for row in lists[control.label]] if control.kind == "list" else [control.label]
         for label in labels:
             identity = f"{spec.id}/{place}/{label}"
             if identity in seen:
@@ -175,6 +175,13 @@ def _of_spec(spec: AppSpec) -> Iterator[Capability]:
                 identity, spec.id, spec.platform, spec.locale, spec.split, _signature(control, label),
                 (*before, *needs), entities, 0, 0, 1.0, f"apps/{spec.id}.yaml",
             )  # fmt: skip
+
+
+def _named(row: Any) -> str:
+    """What a row of a list is called: itself, or the first text of a record."""
+    if isinstance(row, dict):
+        return next((value for value in row.values() if isinstance(value, str) and value), "")
+    return str(row)
 
 
 def _signature(control: Control, label: str) -> str:
