@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from assets.errors import HesperError
+from assets.errors import INTERRUPTED, HesperError
 from assets.reporting import open_pipes
 from assets.stage import execute
 
@@ -31,7 +31,7 @@ def main() -> int:
             print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except BaseException as error:
         if pipes is not None:
             last = f"{arguments.stage}: {type(error).__name__}: {error}"

@@ -1,5 +1,8 @@
 """Failures with one clear message for a person, and the exit code each gives a script."""
 
+INTERRUPTED = 130
+"""Exit code of what Ctrl-C or SIGTERM ended, as shells have it: 128 and the number of SIGINT."""
+
 
 class HesperError(Exception):
     """A failure with one clear message for a person; `exit_code` tells scripts which kind it was."""

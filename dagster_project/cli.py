@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assets.errors import HesperError, ParameterError, StorageError, TrackingError
+from assets.errors import INTERRUPTED, HesperError, ParameterError, StorageError, TrackingError
 
 if TYPE_CHECKING:
     from dagster_project.history import Ancestry
@@ -33,7 +33,7 @@ def main() -> None:
         _fail(error)
     except KeyboardInterrupt:
         print("interrupted: what is finished is kept, and the next run goes on from there", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         foreseen = _foreseen(error)
         if foreseen is None:

@@ -20,11 +20,8 @@ from typing import Any, Literal
 import dagster as dg
 from pydantic import Field
 
-from assets.errors import HesperError, InfrastructureError, ParameterError
+from assets.errors import INTERRUPTED, HesperError, InfrastructureError, ParameterError
 from assets.stage import StageParameters
-
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit code of a run that was ended by Ctrl-C or SIGTERM."""
 
 
 class Worker(StageParameters):

@@ -86,9 +86,12 @@ def _screens(app: str) -> tuple[str, ...]:
 
 
 def _desktop_apps() -> list[AppInfo]:
-    from assets.environments.desktop import load_apps, load_programs
+    from assets.environments.desktop import DesktopApp, ProgramSpec, load_apps, load_programs
 
-    small = [
+    apps: list[tuple[DesktopApp | ProgramSpec, str, str, tuple[str, ...]]]
+    apps = [(app, app.program, "json", tuple(app.windows)) for app in load_apps()]
+    apps += [(app, app.category, "yaml", ()) for app in load_programs()]
+    return [
         AppInfo(
             id=app.id,
             platform="desktop",
@@ -96,29 +99,13 @@ def _desktop_apps() -> list[AppInfo]:
             title=app.title,
             locale=app.locale,
             split=app.split,
-            category=app.program,
+            category=category,
             scale=app.scale,
-            source=f"desktop_apps/{app.id}.json",
-            screens=tuple(app.windows),
+            source=f"desktop_apps/{app.id}.{ending}",
+            screens=screens,
         )
-        for app in load_apps()
+        for app, category, ending, screens in apps
     ]
-    full = [
-        AppInfo(
-            id=app.id,
-            platform="desktop",
-            kind="desktop",
-            title=app.title,
-            locale=app.locale,
-            split=app.split,
-            category=app.category,
-            scale=app.scale,
-            source=f"desktop_apps/{app.id}.yaml",
-            screens=(),
-        )
-        for app in load_programs()
-    ]
-    return [*small, *full]
 
 
 def hints(app: AppInfo) -> Hints:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from assets.agent.actions import ACTIONS, REFUSAL, Action, ActionError, Point, to_pixel
 from assets.environments.chromium import Chromium, screenshot
-from assets.environments.session import Element, digest
+from assets.environments.session import Element, digest, found_elements
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import Screenshot
 from assets.errors import InfrastructureError
@@ -113,12 +113,7 @@ class PageSession:
     def elements(self) -> list[Element]:
         """Everything that can be acted on, in document order; `visible` is the nine-point hit test."""
         with self.browser.guard("measure the page"):
-            found = []
-            for label, kind, (x0, y0, x1, y1), identity, visible in self._elements():
-                box = (x0, y0 - self.above, x1, y1 - self.above)
-                inside = box[0] >= 0 and box[1] >= 0 and box[2] <= self.size[0] and box[3] <= self.size[1]
-                found.append(Element(label, kind, box, identity, visible and inside))
-            return found
+            return found_elements(self._elements(), self.size, self.above)
 
     def note(self) -> str | None:
         """What the last action gave back as text, once."""

@@ -27,7 +27,7 @@ from assets.agent.actions import ACTIONS, REFUSAL, Action, ActionError, Point, t
 from assets.environments.adb.device import KEYBOARD, package_of
 from assets.environments.adb.phones import Phones
 from assets.environments.apps import AppSpec, Shelf, head_of
-from assets.environments.session import Element, digest
+from assets.environments.session import Element, digest, found_elements
 from assets.environments.simulated import Defaults, changed, find_app, initial_state, payload
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import Screenshot
@@ -174,11 +174,7 @@ class PhoneSession:
         if not self._simulated:
             code, document = self._try(f"uiautomator dump {_DUMP} >/dev/null && cat {_DUMP}")
             return _from_hierarchy(document) if code == 0 else []
-        found = []
-        for label, kind, (x0, y0, x1, y1), identity, visible, *_ in json.loads(self._command("hesper elements")):
-            inside = x0 >= 0 and y0 >= 0 and x1 <= self.size[0] and y1 <= self.size[1]
-            found.append(Element(label, kind, (x0, y0, x1, y1), identity, visible and inside))
-        return found
+        return found_elements(json.loads(self._command("hesper elements")), self.size)
 
     def note(self) -> str | None:
         """What the last action gave back as text, once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -38,6 +38,21 @@ class Element:
     def center(self) -> tuple[float, float]:
         """The middle of the box, in pixels."""
         return ((self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2)
+
+
+def found_elements(found: Iterable[Sequence[Any]], size: tuple[int, int], above: int = 0) -> list[Element]:
+    """What the runtime's or the page's script found, `[label, kind, [x0, y0, x1, y1], id, visible, ...]` each.
+
+    Args:
+        size: width and height of the screen; what lies outside is not visible.
+        above: pixels of the page that lie above the screen.
+    """
+    elements = []
+    for label, kind, (x0, y0, x1, y1), identity, visible, *_ in found:
+        box = (x0, y0 - above, x1, y1 - above)
+        inside = box[0] >= 0 and box[1] >= 0 and box[2] <= size[0] and box[3] <= size[1]
+        elements.append(Element(label, kind, box, identity, visible and inside))
+    return elements
 
 
 class Session(Protocol):

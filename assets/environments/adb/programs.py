@@ -561,15 +561,20 @@ async def _cmd(shell: Shell, arguments: list[str], data: bytes | None) -> Output
 # --- what the phone tells of itself ----------------------------------------------------------------------------------
 
 
+async def _focus(device: Device) -> tuple[str, str, str]:
+    """What has the focus, its package, and the short way of writing it: `package/.Activity`."""
+    async with device.turn:
+        focus = await device.focus()
+    package, _, activity = focus.partition("/")
+    return focus, package, f"{package}/{activity.removeprefix(package)}"
+
+
 async def _dumpsys(shell: Shell, arguments: list[str], data: bytes | None) -> Output:
     device = shell.device
     width, height = device.size
     match arguments:
         case ["window", *_]:
-            async with device.turn:
-                focus = await device.focus()
-            package, _, activity = focus.partition("/")
-            short = f"{package}/{activity.removeprefix(package)}"
+            focus, _, short = await _focus(device)
             return _said(
                 "WINDOW MANAGER LAST ANR (dumpsys window lastanr)\n  <no ANR has occurred since boot>\n\n"
                 f"  mCurrentFocus=Window{{5c1f0de u0 {focus}}}\n"
@@ -577,10 +582,7 @@ async def _dumpsys(shell: Shell, arguments: list[str], data: bytes | None) -> Ou
                 f"  mDisplayId=0 init={width}x{height} 160dpi cur={width}x{height} app={width}x{height}\n"
             )
         case ["activity", *_]:
-            async with device.turn:
-                focus = await device.focus()
-            package, _, activity = focus.partition("/")
-            short = f"{package}/{activity.removeprefix(package)}"
+            _, package, short = await _focus(device)
             return _said(
                 "ACTIVITY MANAGER ACTIVITIES (dumpsys activity activities)\n"
                 f"TASK 10000:{package} id=1 userId=0\n  ACTIVITY {short} 9a41e2b pid=1000\n"
