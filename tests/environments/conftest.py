@@ -109,7 +109,7 @@ def outside() -> Iterator[Site]:
     server.server_close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # an open browser of one file would keep another from starting Playwright by itself
 def chromium(site: Site) -> Iterator[Chromium]:
     """A browser that may reach `site` and nothing else."""
     with browser(allow=[site.origin], timeout=60) as running:

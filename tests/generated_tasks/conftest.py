@@ -1,4 +1,4 @@
-"""One set of sessions for all tests that act."""
+"""One set of sessions for all tests of a file that act."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from assets.environments.workers import Sessions
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sessions() -> Iterator[Sessions]:
     with Sessions((192, 192)) as opened:
         yield opened
