@@ -192,7 +192,11 @@ class MiniwobSession(PageSession):
 
 
 _HIDE = "#reward-display, #click-canvas, #sync-task-cover { display: none !important; } #query { overflow: hidden; }"
-_START = """([seed, hide]) => {
+_PAINTED = "await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));"
+"""Pages make their pictures when an episode begins, and the browser reads them when it has time to."""
+
+_START = (
+    """async ([seed, hide]) => {
   const style = document.createElement("style");
   style.textContent = hide;
   document.head.append(style);
@@ -204,18 +208,29 @@ _START = """([seed, hide]) => {
   Math.seedrandom(seed);
   core.startEpisodeReal();
   window.hesperClock?.advance(1);
-}"""
-_RESTART = """(seed) => {
+  """
+    + _PAINTED
+    + "}"
+)
+_RESTART = (
+    """async (seed) => {
   document.activeElement?.blur();
   window.hesperClock?.rewind();
   Math.seedrandom(seed);
   core.startEpisodeReal();
   window.hesperClock?.advance(1);
-}"""
-_TICK = """async ([milliseconds, scrolled]) => {
+  """
+    + _PAINTED
+    + "}"
+)
+_TICK = (
+    """async ([milliseconds, scrolled]) => {
   if (scrolled) await hesperClock.frames();
   hesperClock.advance(milliseconds);
-}"""
+  """
+    + _PAINTED
+    + "}"
+)
 _STATE = """() => {
   const controls = [...document.querySelectorAll("#area input, #area textarea, #area select")];
   const values = controls.map((control) => [control.value, control.checked]);

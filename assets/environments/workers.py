@@ -7,7 +7,6 @@ import fcntl
 import multiprocessing
 import os
 import shutil
-import signal
 import tempfile
 import time
 import traceback
@@ -18,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from assets.environments import keeper
 from assets.environments.session import Session, open_session
 from assets.errors import HesperError, InfrastructureError
 
@@ -262,26 +262,6 @@ def _locked(folder: Path) -> int:
 
 
 def _remove(folder: Path) -> None:
-    """Kill every process whose environment names the folder, and remove it."""
-    for _ in range(50):
-        pids = _processes_of(folder)
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not pids and not folder.exists():
-            return
-        time.sleep(0.02)  # what was just killed may still be writing its last file
-
-
-def _processes_of(folder: Path) -> list[int]:
-    """Processes that were started with the folder in their environment (as TMPDIR or HOME); not this one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if os.fsencode(folder) in environment and int(process.name) != os.getpid():
-            found.append(int(process.name))
-    return found
+    """End every process whose environment names the folder (as TMPDIR, as HOME or in a marker), and remove it."""
+    keeper.end(str(folder), whole=False)
+    shutil.rmtree(folder, ignore_errors=True)

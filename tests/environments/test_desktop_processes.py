@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.environments.desktop import keeper, processes
+from assets.environments import keeper
+from assets.environments.desktop import processes
 
 
 def test_a_process_in_the_middle_of_exec_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -29,6 +30,6 @@ def test_one_look_that_finds_nobody_ends_nothing(monkeypatch: pytest.MonkeyPatch
     marker = f"HESPER_RUN={tmp_path}"
     child = subprocess.Popen(["sleep", "60"], env=dict([marker.split("=")]))
     look, looks = keeper.carriers, iter([[]])
-    monkeypatch.setattr(keeper, "carriers", lambda wanted: next(looks, None) or look(wanted))
+    monkeypatch.setattr(keeper, "carriers", lambda *wanted: next(looks, None) or look(*wanted))
     assert keeper.end(marker) == []
     assert child.wait(10) < 0

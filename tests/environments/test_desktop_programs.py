@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ import pytest
 
 from assets.agent.actions import Action, from_pixel
 from assets.environments.desktop import DesktopSession, load_programs
-from assets.environments.desktop.keeper import carriers
 from assets.environments.desktop.programs import RunningProgram
+from assets.environments.keeper import carriers
 from assets.environments.session import check
 from assets.environments.task import TaskContract
 from assets.errors import InfrastructureError, MissingProgramError, ParameterError
@@ -212,6 +213,31 @@ def use(session: DesktopSession) -> None:
     session.act(text("1"))
     time.sleep(0.3)
     session.observe()
+
+
+def test_a_window_that_closes_while_it_is_asked_is_not_waited_for(desktop: DesktopSession) -> None:
+    """Such as the progress of an archive being opened: it never answers, and the window below it does."""
+    from Xlib import display
+
+    desktop.reset(task("galculator"))
+    screen = desktop._displays["full"]
+    connection = display.Display(screen.name)
+    root = connection.screen().root
+    silent = root.create_window(0, 0, 300, 200, 0, connection.screen().root_depth)
+    silent.set_wm_name("silent")
+    silent.set_wm_protocols([connection.intern_atom("_NET_WM_PING")])
+    silent.map()
+    connection.sync()
+    while screen.titles()[-1] != "silent":
+        time.sleep(0.01)
+    assert not screen.responds(0.3)
+    closing = threading.Timer(0.3, lambda: (silent.destroy(), connection.sync()))
+    closing.start()
+    start = time.monotonic()
+    assert screen.responds(PATIENCE)
+    assert time.monotonic() - start < PATIENCE / 2
+    closing.join()
+    connection.close()
 
 
 def test_whatever_is_killed_or_hangs_is_noticed_and_mended_by_the_next_reset() -> None:

@@ -3,7 +3,7 @@
 A session owns an Xvfb display of the screenshot's size, an openbox window manager and one application at a time. From
 the outside in:
 
-    place.py      the session's corner of the machine: folder, processes, no network; keeper.py cleans it up
+    place.py      the session's corner of the machine: folder, processes, no network; ../keeper.py cleans it up
     display.py    the X server: its screen, its windows, its mouse; keys.py its keyboard
     processes.py  whether programs are at rest
     dialogs.py    small applications, made of yad dialogs, for a model that reads 192 pixels

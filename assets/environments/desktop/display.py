@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from assets.environments.desktop import keeper
+from assets.environments import keeper
 from assets.environments.desktop.keys import keysym
 from assets.environments.desktop.place import Place, program
 from assets.environments.desktop.processes import Thread, threads
@@ -201,29 +201,33 @@ class Display:
         return found
 
     def responds(self, seconds: float) -> bool:
-        """Whether the topmost window answers a ping of the window manager's kind; one that does not know pings does."""
+        """Whether the topmost window answers a ping of the window manager's kind; one that does not know pings does.
+
+        A window that closes while it is asked never answers, and nobody says that it is gone: then the next is asked.
+        """
         from Xlib.protocol import event
 
-        stack = self._stack()
-        if not stack:
-            return True
-        window = self._connection.create_resource_object("window", stack[-1][0])
         atom = self._connection.intern_atom
-        protocols = self._property(window, "WM_PROTOCOLS")
-        if protocols is None or atom("_NET_WM_PING") not in list(protocols):
-            return True
+        ping, deadline = atom("_NET_WM_PING"), time.monotonic() + seconds
+        asked = None
         self._root.change_attributes(event_mask=self._x.SubstructureNotifyMask)
         try:
-            values = [atom("_NET_WM_PING"), self._x.CurrentTime, window.id, 0, 0]
-            message = event.ClientMessage(window=window, client_type=atom("WM_PROTOCOLS"), data=(32, values))
-            window.send_event(message, event_mask=0)
-            deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:
+                stack = self._stack()
+                if not stack:
+                    return True
+                if stack[-1][0] != asked:
+                    asked = stack[-1][0]
+                    window = self._connection.create_resource_object("window", asked)
+                    protocols = self._property(window, "WM_PROTOCOLS")
+                    if protocols is None or ping not in list(protocols):
+                        return True
+                    values = [ping, self._x.CurrentTime, asked, 0, 0]
+                    message = event.ClientMessage(window=window, client_type=atom("WM_PROTOCOLS"), data=(32, values))
+                    window.send_event(message, event_mask=0)
                 while self._connection.pending_events():
                     answer = self._connection.next_event()
-                    if answer.type == self._x.ClientMessage and answer.data[1][0] == values[0]:
-                        return True
-                    if answer.type == self._x.DestroyNotify and answer.window.id == window.id:
+                    if answer.type == self._x.ClientMessage and answer.data[1][0] == ping:
                         return True
                 time.sleep(0.002)
             return False

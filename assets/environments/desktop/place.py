@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from assets.environments.desktop import keeper
+from assets.environments import keeper
 from assets.errors import InfrastructureError, MissingProgramError
 
 MARKER = "HESPER_DESKTOP"

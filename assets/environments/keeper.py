@@ -1,5 +1,6 @@
-"""What stays behind to clean up: `python -I -S keeper.py FOLDER MARKER`, a process of its own beside a session.
+"""Ending every process of a session, however far it ran from its parent: by what its environment says.
 
+`python -I -S keeper.py FOLDER MARKER` is what stays behind to clean up, a process of its own beside a desktop session.
 It sleeps until the session's end of its standard input closes, which the kernel does even for a process that was
 killed. Then it ends every process that carries the marker in its environment and removes the folder. The marker is
 inherited by everything a program starts, so a process that left its group, its session or its parent is found too.
@@ -12,12 +13,14 @@ import sys
 import time
 
 
-def carriers(marker: str) -> list[int]:
-    """Ids of the living processes whose environment holds `NAME=value` of the marker."""
-    wanted = b"\0" + marker.encode() + b"\0"
+def carriers(text: str, whole: bool = True) -> list[int]:
+    """Ids of the other living processes whose environment holds a text: as a whole `NAME=value`, or anywhere in it."""
+    wanted = os.fsencode(text)
+    if whole:
+        wanted = b"\0" + wanted + b"\0"
     found = []
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and int(name) != os.getpid():
             try:
                 with open(f"/proc/{name}/environ", "rb") as stream:
                     environment = stream.read()
@@ -28,15 +31,15 @@ def carriers(marker: str) -> list[int]:
     return found
 
 
-def end(marker: str, seconds: float = 10.0) -> list[int]:
-    """Kill every process that carries the marker, also those that are born meanwhile; returns those that stayed.
+def end(text: str, seconds: float = 10.0, whole: bool = True) -> list[int]:
+    """Kill the carriers of a text, also those that are born meanwhile; returns those that stayed.
 
     A process shows no environment while it turns into another program, so one look that finds none is not enough.
     """
     deadline = time.monotonic() + seconds
     looks = 0
     while time.monotonic() < deadline:
-        alive = carriers(marker)
+        alive = carriers(text, whole)
         looks = 0 if alive else looks + 1
         if looks == 2:
             return []
@@ -46,7 +49,7 @@ def end(marker: str, seconds: float = 10.0) -> list[int]:
             except OSError:
                 continue
         time.sleep(0.01)
-    return carriers(marker)
+    return carriers(text, whole)
 
 
 def end_server(process: int, seconds: float = 2.0) -> bool:
