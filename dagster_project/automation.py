@@ -27,6 +27,7 @@ from dagster_project.materialise import Project
 
 IMPORTED = "imported_batches"
 FEEDBACK = "feedback"
+REVIEWS = "reviews"
 VERIFIED = "verified_trajectories"
 COLLECTED = "collected_trajectories"
 TABLES = ("episodes.parquet", "steps.parquet")
@@ -65,6 +66,7 @@ def external_specs() -> dict[str, dict[str, Any]]:
             "partitions_def": dg.DynamicPartitionsDefinition(name=IMPORTED),
         },
         FEEDBACK: {"description": "What earlier rounds completed and missed, by capability."},
+        REVIEWS: {"description": "What people decided about episodes that the judges could not agree on."},
     }
 
 

@@ -122,7 +122,7 @@ def make_smoke(root: Path) -> Path:
     for name in ("dvc.yaml", ".dvcignore", ".gitignore", "pyproject.toml"):
         shutil.copyfile(HERE / name, root / name)
     shutil.copyfile(HERE / "infra" / "profiles" / "smoke.yaml", root / "params.yaml")
-    for name in ("imported_batches", "feedback"):
+    for name in ("imported_batches", "feedback", "reviews"):
         (root / "data" / name).mkdir(parents=True)
         (root / "data" / name / ".gitkeep").touch()
     return _start(root)

@@ -180,7 +180,7 @@ def test_launched_values_are_written_to_params_where_dvc_sees_them(tmp_path: Pat
 
 
 def test_external_folders_are_assets_that_nobody_runs(definitions: dg.Definitions) -> None:
-    for name in ("imported_batches", "feedback"):
+    for name in ("imported_batches", "feedback", "reviews"):
         assert not definitions.resolve_asset_graph().get(dg.AssetKey(name)).is_executable
 
 
