@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from assets.errors import HesperError, ParameterError
 from assets.reporting import MlflowRun, experiment_id
@@ -80,7 +82,7 @@ def materialise(
         raise dg.Failure("not started, since an asset before it failed", {"not_started": True}, allow_retries=False)
     report = Report()
     try:
-        with FileLock(_lock(project.root, address)):
+        with _alone(context, project.root, address):
             if launched and stage.section:
                 write_parameters(project.root, stage.section, launched, project.parameters(stage.name))
             changes, before = project.versions.look(address)
@@ -335,6 +337,23 @@ def _data_uri(path: Path) -> str:
         buffer = io.BytesIO()
         small.save(buffer, "JPEG", quality=80)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+@contextlib.contextmanager
+def _alone(context: dg.AssetExecutionContext, root: Path, address: str) -> Iterator[None]:
+    """One process makes an asset at a time; who has to wait for another says so."""
+    lock = FileLock(_lock(root, address))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        waiting = f"{address}: another run is at it; waiting for that to end"
+        context.log.info(waiting)
+        print(waiting, file=sys.stderr, flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _lock(root: Path, name: str) -> Path:

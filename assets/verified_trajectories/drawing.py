@@ -109,10 +109,10 @@ def _opened(value: Mapping[str, Any]) -> Image:
 
 
 def _write(draw: ImageDraw, place: tuple[int, int], text: str) -> None:
-    draw.text(place, text[:60], fill=INK, font=_font())
+    draw.text(place, text[:60], fill=INK, font=caption_font())
 
 
-def _font() -> Any:
+def caption_font(size: int = 11) -> Any:
     """A font with Chinese where the machine has one."""
     from PIL import ImageFont
 
@@ -121,7 +121,7 @@ def _font() -> Any:
         "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
     ):
         try:
-            return ImageFont.truetype(path, 11)
+            return ImageFont.truetype(path, size)
         except OSError:
             continue
     return ImageFont.load_default()

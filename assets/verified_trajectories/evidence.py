@@ -36,6 +36,7 @@ class SeenEpisode:
     keypoints: tuple[str, ...]
     steps: tuple[SeenStep, ...]
     final: Picture | None
+    app: str = ""
 
     def after(self, index: int) -> Picture | None:
         """The screen after a step."""
@@ -58,6 +59,7 @@ def blind(episode: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> See
             for step in steps
         ),
         final=None if final is None else decode(final["bytes"]),
+        app=episode["app"],
     )
 
 
@@ -125,28 +127,28 @@ class Course:
 
     Attributes:
         verdicts: of each step, against the task.
-        met: how many demands were met, in order.
+        met: the step that met each demand, in order; those after the last are not met.
         astray: what was done besides and not undone.
     """
 
     verdicts: tuple[StepVerdict, ...]
-    met: int
+    met: tuple[int, ...]
     astray: tuple[str, ...]
     complete: bool
 
 
 def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
     """Walk through the events: each meets the next demand, undoes the last error, or is an error itself."""
-    met = 0
+    met: list[int] = []
     astray: list[str] = []
     verdicts: list[StepVerdict] = []
-    for event in events:
-        next_demand = wanted[met] if met < len(wanted) else None
+    for number, event in enumerate(events):
+        next_demand = wanted[len(met)] if len(met) < len(wanted) else None
         if next_demand is not None and _meets(event, next_demand):
-            met += 1
+            met.append(number)
             verdicts.append("correct")
         elif event.act == "end":
-            verdicts.append("correct" if met == len(wanted) and not astray and wanted else "incorrect")
+            verdicts.append("correct" if len(met) == len(wanted) and not astray and wanted else "incorrect")
         elif astray and (event.act == "back" or (event.act == "click" and same_word(event.word, astray[-1]))):
             astray.pop()  # an error undone
             verdicts.append("correct")
@@ -157,8 +159,8 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
         else:
             astray.append(event.word or event.act)
             verdicts.append("incorrect" if event.word else "ineffective")
-    complete = bool(wanted) and met == len(wanted) and not astray
-    return Course(tuple(verdicts), met, tuple(astray), complete)
+    complete = bool(wanted) and len(met) == len(wanted) and not astray
+    return Course(tuple(verdicts), tuple(met), tuple(astray), complete)
 
 
 def _meets(event: Event, demand: Demand) -> bool:
@@ -169,8 +171,9 @@ def _meets(event: Event, demand: Demand) -> bool:
 
 def same_word(one: str, other: str) -> bool:
     """Whether two readings are one word: case, spaces and punctuation don't count."""
-    return bool(one) and _folded(one) == _folded(other)
+    return bool(one) and folded(one) == folded(other)
 
 
-def _folded(word: str) -> str:
+def folded(word: str) -> str:
+    """A word without case, spaces and punctuation."""
     return "".join(character for character in word.casefold() if character.isalnum())

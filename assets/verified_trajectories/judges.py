@@ -44,10 +44,18 @@ class Vote:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """`sure`: confidence from which a reading counts; `changed`: share of pixels that differ when a screen changed."""
+    """When something counts.
+
+    Attributes:
+        sure: confidence of a reading.
+        changed: share of the pixels that differ where a screen changed.
+        moved: share of the pixels that differ where it is another screen.
+        seconds: that a judge may take for one episode.
+    """
 
     sure: float
     changed: float
+    moved: float
     seconds: float
 
 
@@ -211,5 +219,5 @@ def _counts(event: Event, demand: Demand) -> bool:
 def _reason(wanted: Sequence[Demand], course: Course) -> str:
     if not wanted:
         return "the task names nothing to look for"
-    text = f"{course.met} of {len(wanted)} keypoints"
+    text = f"{len(course.met)} of {len(wanted)} keypoints"
     return f"{text}; besides: {', '.join(course.astray)}" if course.astray else text

@@ -1,17 +1,19 @@
 """Stage `verified_trajectories`: cleaned, judged and voted episodes, and how good the verifier is.
 
 The judges see screens, thoughts, actions and keypoints, never the programmatic outcome. The vote weights them by a
-reliability that is itself estimated without it, on the training split. The outcome is read once, at the end, to
-measure the verifier on held-out apps.
+reliability that is itself estimated without it, on the training split; what it leaves open goes to people, whose
+decisions of earlier rounds hold. The outcome is read once, at the end, to measure the verifier on held-out apps, beside
+bad trajectories that are made from good ones there.
 """
 
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +21,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pydantic import Field, PositiveInt
 
+from assets.agent.endpoint import Endpoint, EndpointParameters
 from assets.agent.parameters import AgentParameters
 from assets.environments.trajectory import episodes_schema, steps_schema
 from assets.environments.workers import Sessions, spread
 from assets.errors import InputError
 from assets.stage import Stage, StageParameters, write_parquet
-from assets.statistics import wilson
 from assets.verified_trajectories.cleaning import clean
 from assets.verified_trajectories.drawing import load_strips
-from assets.verified_trajectories.evidence import StepVerdict, act_of, blind
+from assets.verified_trajectories.endpoint_judge import EndpointJudge
+from assets.verified_trajectories.evidence import StepVerdict, act_of, blind, demands, follow_events
 from assets.verified_trajectories.judges import (
     ChangeJudge,
     ReadingJudge,
@@ -37,12 +40,49 @@ from assets.verified_trajectories.judges import (
     judge_all,
     judge_steps,
 )
+from assets.verified_trajectories.mutations import MUTATIONS
+from assets.verified_trajectories.quality import (
+    Bars,
+    Caught,
+    Judged,
+    headline,
+    quality_rows,
+    quality_schema,
+    quality_tables,
+)
 from assets.verified_trajectories.reading import OcrReader, Remembering, VocabularyReader
+from assets.verified_trajectories.reports import (
+    Attribution,
+    Keypoint,
+    attribute,
+    disagreement,
+    keypoints_seen,
+    repair_schema,
+    reports_schema,
+    reusable_prefix,
+)
+from assets.verified_trajectories.retrieval import Catalogue, CatalogueJudge, read_catalogue
+from assets.verified_trajectories.reviews import read_reviews, seen_of
 from assets.verified_trajectories.voting import Panel, estimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from PIL.Image import Image
+
+
+class JudgeParameters(StageParameters):
+    """A model that judges too: its `name`, the `window` of steps that it sees at once, the `endpoint` that answers."""
+
+    name: str
+    window: PositiveInt = 4
+    endpoint: EndpointParameters
+
+
+class ReviewParameters(StageParameters):
+    """What people are asked: episodes about which the judges are divided by `disagreement`, 0 to 1, at most `most`."""
+
+    disagreement: float = Field(ge=0, le=1)
+    most: int = Field(ge=0)
 
 
 class Parameters(StageParameters):
@@ -51,8 +91,13 @@ class Parameters(StageParameters):
     Attributes:
         sure: confidence from which a reading counts.
         changed: share of pixels that differ when a screen counts as changed.
+        moved: share of pixels that differ when it counts as another screen.
         seconds: what a judge may take for one episode; a slower one has voted against.
         accept: probability of completion from which an episode counts as completed.
+        models: vision-language models that judge beside the judges of this project.
+        review: what people are asked.
+        mutations: how many bad trajectories of each kind are made from good ones of held-out apps.
+        bars: what the verifier must reach there; less blocks the asset.
         chunk: episodes that are judged in one go.
         processes: processes that judge.
         strips: episodes on the picture.
@@ -60,20 +105,39 @@ class Parameters(StageParameters):
 
     sure: float = Field(gt=0, le=1)
     changed: float = Field(ge=0, le=1)
+    moved: float = Field(ge=0, le=1)
     seconds: float = Field(gt=0)
     accept: float = Field(gt=0, lt=1)
+    models: tuple[JudgeParameters, ...]
+    review: ReviewParameters
+    mutations: int = Field(ge=0)
+    bars: Bars
     chunk: PositiveInt
     processes: PositiveInt
     strips: PositiveInt
 
+    @property
+    def thresholds(self) -> Thresholds:
+        """What the judges of this project need of them."""
+        return Thresholds(self.sure, self.changed, self.moved, self.seconds)
+
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some episodes of one folder."""
+    """Some episodes of one folder. With `mutations`, bad ones are made of them: one name an episode, in order.
+
+    Attributes:
+        tasks: rows with app, locale, instruction and keypoints, for mutations that need another task.
+    """
 
     folder: Path
     ids: tuple[str, ...]
+    catalogue: Path
     thresholds: Thresholds
+    models: tuple[JudgeParameters, ...]
+    mutations: tuple[str, ...] = ()
+    tasks: tuple[Mapping[str, Any], ...] = ()
+    seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,87 +145,186 @@ class Finding:
     """What the judges made of one episode.
 
     Attributes:
+        seen: names what was there to be seen of it, see `reviews.seen_of`.
         steps: label of each step that was kept.
         effective: whether a step did something that the task asks for.
         gave_up: whether the agent called for the user without having gone wrong before.
+        attribution: what a failure would be put down to.
     """
 
     split: str
+    seen: str
     votes: tuple[Vote, ...]
     steps: tuple[StepVerdict, ...]
+    keypoints: tuple[Keypoint, ...]
     effective: bool
     gave_up: bool
+    attribution: Attribution
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The label of an episode and where it comes from."""
+
+    verdict: str
+    voted: str
+    probability: float
+    disagreement: float
+    decided_by: str
+    for_review: bool
 
 
 def run(stage: Stage[Parameters]) -> None:
-    """Write `episodes.parquet`, `steps.parquet`, `feedback.json` and the verifier's quality."""
+    """Write the episodes and steps with their verdicts, the reports, the repair queue, feedback and quality."""
     parameters = stage.parameters
-    thresholds = Thresholds(parameters.sure, parameters.changed, parameters.seconds)
+    folders = [stage.input("data/collected_trajectories"), *_batches(stage.input("data/imported_batches"))]
+    catalogue = stage.input("data/capability_catalog") / "capabilities.parquet"
     chunks = [
-        Chunk(folder, ids, thresholds)
-        for folder in [stage.input("data/collected_trajectories"), *_batches(stage.input("data/imported_batches"))]
+        Chunk(folder, ids, catalogue, parameters.thresholds, parameters.models)
+        for folder in folders
         for ids in _cut(_playable(folder), parameters.chunk)
     ]
     findings: dict[str, Finding] = {}
-    read = Counter[str]()
+    counts = Counter[str]()
     size = stage.section("agent", AgentParameters).screen
     results = spread(chunks, judge_chunk, size, parameters.processes)
-    for _, (found, counts) in stage.progress(results, "chunks", total=len(chunks)):
+    for _, (found, counted) in stage.progress(results, "chunks", total=len(chunks)):
         findings.update(found)
-        read.update(counts)
+        counts.update(counted)
     if not findings:
         raise InputError("there is no episode to verify")
     panel = estimate([findings[name].votes for name in sorted(findings) if findings[name].split == "train"])
-    verdicts = {name: label(finding, panel, parameters.accept) for name, finding in findings.items()}
+    decisions = _decisions(stage, findings, panel)
 
     write_parquet(
-        stage.output / "episodes.parquet", _episode_rows(chunks, findings, verdicts), verified_episodes_schema()
+        stage.output / "episodes.parquet", _episode_rows(chunks, findings, decisions), verified_episodes_schema()
     )
     write_parquet(stage.output / "steps.parquet", _step_rows(chunks, findings), verified_steps_schema())
-    _write_feedback(stage)
-    _report(stage, panel, read)
+    write_parquet(stage.output / "reports.parquet", _report_rows(findings, decisions), reports_schema())
+    write_parquet(stage.output / "repair_queue.parquet", _repair_rows(stage, findings), repair_schema())
+    _write_feedback(stage, findings)
+    caught = _mutated(stage, panel, catalogue, size)
+    _report(stage, panel, decisions, caught, counts)
 
 
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
 def judge_chunk(_sessions: Sessions, chunk: Chunk) -> tuple[dict[str, Finding], dict[str, int]]:
-    """(findings by episode, how much was read and how much of it was remembered)."""
-    readers = _readers()
-    before = {f"{r.name}.{what}": getattr(r, what) for r in readers for what in ("asked", "hits")}
-    reading = [ReadingJudge(reader, chunk.thresholds) for reader in readers]
-    judges: list[Any] = [*reading, ThoughtJudge(), ChangeJudge(chunk.thresholds)]
+    """(findings by episode, how much was read and asked and how much of it was remembered)."""
+    bench = _bench(chunk.catalogue, chunk.thresholds, chunk.models)
+    before = bench.counts()
     findings = {}
     for row, steps in load(chunk.folder, chunk.ids):
-        episode = blind(row, clean(row, steps))
-        verdicts = judge_steps(episode, reading, chunk.thresholds.sure)
+        findings[row["id"]] = bench.finding(row, steps)
+    return findings, {name: count - before[name] for name, count in bench.counts().items()}
+
+
+def judge_mutations(_sessions: Sessions, chunk: Chunk) -> list[tuple[str, str, Finding]]:
+    """(mutation, episode, finding) of every bad trajectory that could be made."""
+    bench = _bench(chunk.catalogue, chunk.thresholds, chunk.models)
+    good = {row["id"]: (row, steps) for row, steps in load(chunk.folder, chunk.ids)}
+    judged = []
+    for identity, name, seed in zip(chunk.ids, chunk.mutations, chunk.seeds, strict=True):
+        bad = MUTATIONS[name](good[identity], chunk.tasks, random.Random(seed))
+        if bad is not None:
+            judged.append((name, identity, bench.finding(*bad)))
+    return judged
+
+
+class Bench:
+    """The judges of one process: slow to start, and they remember what they have read."""
+
+    def __init__(self, catalogue: Catalogue, thresholds: Thresholds, models: Sequence[JudgeParameters]) -> None:
+        self.catalogue, self.thresholds = catalogue, thresholds
+        self.readers = (Remembering(OcrReader()), Remembering(VocabularyReader()))
+        self.reading = [ReadingJudge(reader, thresholds) for reader in self.readers]
+        self.thought = ThoughtJudge()
+        self.models = [EndpointJudge(model.name, Endpoint(model.endpoint), model.window) for model in models]
+        self.judges = [
+            *self.reading,
+            self.thought,
+            ChangeJudge(thresholds),
+            CatalogueJudge(catalogue, thresholds),
+            *self.models,
+        ]
+
+    def finding(self, row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Finding:
+        """All that is found out about one episode."""
+        kept = clean(row, steps)
+        episode = blind(row, kept)
+        wanted = demands(episode)
+        verdicts = judge_steps(episode, self.reading, self.thresholds.sure)
+        courses = {judge.name: follow_events(wanted, judge.events(episode)) for judge in (*self.reading, self.thought)}
+        names = self.catalogue.get(episode.app, {})
+        keypoints = keypoints_seen(episode, wanted, courses, names, self.thresholds)
         acts = [act_of(step) for step in episode.steps]
-        findings[row["id"]] = Finding(
+        return Finding(
             split=row["split"],
-            votes=tuple(judge_all(judges, episode, chunk.thresholds.seconds)),
+            seen=seen_of(row, kept),
+            votes=tuple(judge_all(self.judges, episode, self.thresholds.seconds)),
             steps=tuple(verdicts),
+            keypoints=keypoints,
             effective=any(v == "correct" and act in ("click", "type") for v, act in zip(verdicts, acts, strict=True)),
             gave_up="call" in acts and "incorrect" not in verdicts[: acts.index("call")],
+            attribution=attribute(wanted, keypoints, names),
         )
-    counts = {
-        f"{r.name}.{what}": getattr(r, what) - before[f"{r.name}.{what}"] for r in readers for what in ("asked", "hits")
-    }
-    return findings, counts
+
+    def counts(self) -> dict[str, int]:
+        """How much was read and asked so far."""
+        read = {f"{r.name}.{what}": getattr(r, what) for r in self.readers for what in ("asked", "hits")}
+        asked = {
+            f"{model.name}.{what}": getattr(model.endpoint.usage, what)
+            for model in self.models
+            for what in ("requests", "failures", "input_tokens", "output_tokens")
+        }
+        return {**read, **asked}
 
 
 @cache
-def _readers() -> tuple[Remembering, ...]:
-    """One of each kind a process: they are slow to start and remember what they have read."""
-    return (Remembering(OcrReader()), Remembering(VocabularyReader()))
+def _bench(catalogue: Path, thresholds: Thresholds, models: tuple[JudgeParameters, ...]) -> Bench:
+    return Bench(read_catalogue(catalogue), thresholds, models)
+
+
+# --- deciding --------------------------------------------------------------------------------------------------------
 
 
 def label(finding: Finding, panel: Panel, accept: float) -> str:
-    """`completed`, `partial`, `infeasible` or `failed`. What the agent claims is not asked."""
-    if panel.probability(finding.votes) >= accept:
+    """`completed`, `partial`, `infeasible` or `failed`. What the agent claims is not asked.
+
+    Clear evidence against a keypoint decides by itself; the vote decides the rest.
+    """
+    contradicted = any(keypoint.status == "contradicted" for keypoint in finding.keypoints)
+    if not contradicted and panel.probability(finding.votes) >= accept:
         return "completed"
     if finding.gave_up:
         return "infeasible"
     return "partial" if finding.effective else "failed"
+
+
+def _decisions(stage: Stage[Parameters], findings: Mapping[str, Finding], panel: Panel) -> dict[str, Decision]:
+    """The vote's label of each episode, or that of the person who looked at it; the most divided are for review."""
+    parameters, reviews = stage.parameters, read_reviews(stage.input("data/reviews"))
+    divided = {name: disagreement(finding.votes, panel) for name, finding in findings.items()}
+    open_ = [
+        name
+        for name in sorted(findings, key=lambda name: (-divided[name], name))
+        if divided[name] >= parameters.review.disagreement and findings[name].seen not in reviews
+    ]
+    asked = set(open_[: parameters.review.most])
+    decisions = {}
+    for name, finding in findings.items():
+        voted = label(finding, panel, parameters.accept)
+        review = reviews.get(finding.seen)
+        decisions[name] = Decision(
+            verdict=voted if review is None else review.verdict,
+            voted=voted,
+            probability=panel.probability(finding.votes),
+            disagreement=divided[name],
+            decided_by="vote" if review is None else review.reviewer,
+            for_review=name in asked,
+        )
+    return decisions
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -222,13 +385,14 @@ def _cut(ids: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def _episode_rows(
-    chunks: Sequence[Chunk], findings: Mapping[str, Finding], verdicts: Mapping[str, str]
+    chunks: Sequence[Chunk], findings: Mapping[str, Finding], decisions: Mapping[str, Decision]
 ) -> Iterator[dict[str, Any]]:
     for chunk in chunks:
         for row, _ in load(chunk.folder, chunk.ids):
             finding = findings[row["id"]]
             votes = [asdict(vote) for vote in finding.votes]
-            yield {**row, "steps": len(finding.steps), "verdict": verdicts[row["id"]], "votes": votes}
+            verdict = decisions[row["id"]].verdict
+            yield {**row, "steps": len(finding.steps), "verdict": verdict, "votes": votes}
 
 
 def _step_rows(chunks: Sequence[Chunk], findings: Mapping[str, Finding]) -> Iterator[dict[str, Any]]:
@@ -238,99 +402,166 @@ def _step_rows(chunks: Sequence[Chunk], findings: Mapping[str, Finding]) -> Iter
                 yield {**step, "step_verdict": verdict}
 
 
-def _write_feedback(stage: Stage[Parameters]) -> None:
-    """What the next round's catalogue needs: how often each named thing of each app was tried and came out well."""
-    columns = ["app", "keypoints", "verdict"]
-    counts: dict[str, Counter[str]] = {}
+def _report_rows(findings: Mapping[str, Finding], decisions: Mapping[str, Decision]) -> Iterator[dict[str, Any]]:
+    for name in sorted(findings):
+        finding, decision = findings[name], decisions[name]
+        yield {
+            "episode_id": name,
+            "seen": finding.seen,
+            "verdict": decision.verdict,
+            "probability": decision.probability,
+            "disagreement": decision.disagreement,
+            "for_review": decision.for_review,
+            "decided_by": decision.decided_by,
+            "attribution": finding.attribution if decision.verdict == "failed" else "",
+            "keypoints": [asdict(keypoint) for keypoint in finding.keypoints],
+        }
+
+
+def _repair_rows(stage: Stage[Parameters], findings: Mapping[str, Finding]) -> Iterator[dict[str, Any]]:
+    """The partial episodes, with the beginning that can be used again and what is still to be done."""
+    columns = ["id", "task_id", "platform", "app", "instruction", "verdict"]
     for row in pq.read_table(stage.output / "episodes.parquet", columns=columns).to_pylist():
+        if row.pop("verdict") == "partial":
+            finding = findings[row["id"]]
+            yield {
+                "episode_id": row.pop("id"),
+                **row,
+                "prefix": reusable_prefix(finding.steps),
+                "missing": [keypoint.keypoint for keypoint in finding.keypoints if keypoint.status != "met"],
+            }
+
+
+def _write_feedback(stage: Stage[Parameters], findings: Mapping[str, Finding]) -> None:
+    """What the next round's catalogue needs of each named thing of each app.
+
+    How often it was tried and came out well, what failures with it were put down to, and what can't be asked of an app
+    because agents rightly gave up on it.
+    """
+    columns = ["id", "app", "keypoints", "verdict"]
+    counts: dict[str, Counter[str]] = {}
+    failures: dict[str, Counter[str]] = {}
+    invalid: set[str] = set()
+    for row in pq.read_table(stage.output / "episodes.parquet", columns=columns).to_pylist():
+        finding = findings[row["id"]]
         for word in dict.fromkeys(row["keypoints"]):
-            counts.setdefault(f"{row['app']}/{word}", Counter()).update(["attempts", row["verdict"]])
-    capabilities = {
-        name: {"attempts": count["attempts"], "completed": count["completed"]} for name, count in sorted(counts.items())
+            name = f"{row['app']}/{word}"
+            counts.setdefault(name, Counter()).update(["attempts", row["verdict"]])
+            if row["verdict"] == "failed":
+                failures.setdefault(name, Counter()).update([finding.attribution])
+        if row["verdict"] == "infeasible":
+            words = [k.keypoint.partition(" ")[2] for k in finding.keypoints if k.status == "missing"]
+            invalid.update(f"{row['app']}/{word}" for word in words[:1])
+    feedback = {
+        "capabilities": {
+            name: {"attempts": count["attempts"], "completed": count["completed"]}
+            for name, count in sorted(counts.items())
+        },
+        "failures": {name: dict(sorted(count.items())) for name, count in sorted(failures.items())},
+        "invalid_entities": sorted(invalid),
     }
-    text = json.dumps({"capabilities": capabilities}, ensure_ascii=False, indent=1, sort_keys=True)
+    text = json.dumps(feedback, ensure_ascii=False, indent=1, sort_keys=True)
     (stage.output / "feedback.json").write_text(text + "\n", encoding="utf-8")
 
 
 # --- the verifier's own quality ---------------------------------------------------------------------------------------
 
 
-def _report(stage: Stage[Parameters], panel: Panel, read: Mapping[str, int]) -> None:
+def _mutated(stage: Stage[Parameters], panel: Panel, catalogue: Path, size: tuple[int, int]) -> list[Caught]:
+    """What became of bad trajectories made from good ones of held-out apps."""
+    parameters, folder = stage.parameters, stage.input("data/collected_trajectories")
+    columns = ["id", "app", "locale", "split", "outcome", "instruction", "keypoints"]
+    rows = pq.read_table(folder / "episodes.parquet", columns=columns).to_pylist()
+    good = sorted(row["id"] for row in rows if (row["split"], row["outcome"]) == ("heldout", "success"))
+    tasks = tuple({row["instruction"]: row for row in rows if row["split"] == "heldout"}.values())
+    jobs = [
+        (identity, name, stage.rng("mutation", name, identity).randrange(1 << 30))
+        for name in MUTATIONS
+        # Not every mutation can be made of every episode: some more are tried.
+        for identity in stage.rng("mutation", name).sample(good, min(len(good), 2 * parameters.mutations))
+    ]
+    jobs.sort()
+    chunks = []
+    for start in range(0, len(jobs), parameters.chunk):
+        ids, names, seeds = zip(*jobs[start : start + parameters.chunk], strict=True)
+        chunks.append(Chunk(folder, ids, catalogue, parameters.thresholds, parameters.models, names, tasks, seeds))
+    judged: list[tuple[str, str, Finding]] = []
+    results = spread(chunks, judge_mutations, size, parameters.processes)
+    for _, found in stage.progress(results, "mutations", total=len(chunks)):
+        judged += found
+    caught, made = [], Counter[str]()
+    for name, _, finding in sorted(judged, key=lambda item: item[:2]):
+        made[name] += 1
+        if made[name] <= parameters.mutations:
+            accepted = label(finding, panel, parameters.accept) == "completed"
+            caught.append(Caught(name, accepted, {vote.judge: vote.vote for vote in finding.votes}))
+    return caught
+
+
+def _report(
+    stage: Stage[Parameters],
+    panel: Panel,
+    decisions: Mapping[str, Decision],
+    caught: Sequence[Caught],
+    counts: Mapping[str, int],
+) -> None:
     columns = ["id", "platform", "split", "policy", "outcome", "verdict", "votes"]
     rows = pq.read_table(stage.output / "episodes.parquet", columns=columns).to_pylist()
-    heldout = [row for row in rows if row["split"] == "heldout"]
-    table = [_quality_row("the vote", heldout, lambda row: row["verdict"] == "completed")]
-    for name in sorted(panel.judges):
-        table.append(_quality_row(name, heldout, partial(_voted, judge=name)))
-    for platform in sorted({row["platform"] for row in heldout}):
-        mine = [row for row in heldout if row["platform"] == platform]
-        table.append(_quality_row(f"the vote, {platform}", mine, lambda row: row["verdict"] == "completed"))
-    stage.table("quality", ("held-out apps", "episodes", "precision", "95 %", "recall", "95 %"), table)
+    heldout = [
+        Judged(
+            row["platform"],
+            row["policy"],
+            row["outcome"] == "success",
+            decisions[row["id"]].voted == "completed",
+            {vote["judge"]: vote["vote"] for vote in row["votes"]},
+        )
+        for row in rows
+        if row["split"] == "heldout" and row["outcome"] in ("success", "failure")
+    ]
+    quality = quality_rows(heldout, caught, sorted(panel.judges), stage.parameters.bars)
+    write_parquet(stage.output / "quality.parquet", map(asdict, quality), quality_schema())
+    for name, header, table in quality_tables(quality):
+        stage.table(name, header, table)
     stage.table(
         "reliability",
         ("judge", "sensitivity", "specificity"),
         [(name, judge.sensitivity, judge.specificity) for name, judge in sorted(panel.judges.items())],
     )
-    caught = []
-    for policy in sorted({row["policy"] for row in rows}):
-        mine = [row for row in rows if row["policy"] == policy]
-        verdicts = Counter(row["verdict"] for row in mine)
-        successes = sum(row["outcome"] == "success" for row in mine)
-        labels = ("completed", "partial", "infeasible", "failed")
-        caught.append((policy, len(mine), successes, *(verdicts[verdict] for verdict in labels)))
     stage.table(
         "verdicts",
         ("policy", "episodes", "really succeeded", "completed", "partial", "infeasible", "failed"),
-        caught,
+        [_verdicts(policy, rows) for policy in sorted({row["policy"] for row in rows})],
     )
     steps = pq.read_table(stage.output / "steps.parquet", columns=["step_verdict"])["step_verdict"].to_pylist()
     stage.summary(
-        **_quality(heldout),
+        **headline(quality),
+        heldout_episodes=len(heldout),
         episodes=len(rows),
         completed=sum(row["verdict"] == "completed" for row in rows),
+        for_review=sum(decision.for_review for decision in decisions.values()),
+        reviewed=sum(decision.decided_by != "vote" for decision in decisions.values()),
         steps=len(steps),
         **{f"{verdict}_steps": count for verdict, count in sorted(Counter(steps).items())},
     )
     # How much was remembered depends on which process judged what, so it is said, not stored.
-    asked, hits = (sum(count for name, count in read.items() if name.endswith(what)) for what in ("asked", "hits"))
+    asked, hits = (sum(count for name, count in counts.items() if name.endswith(what)) for what in (".asked", ".hits"))
     stage.log(f"{asked} texts looked at, {hits / max(asked, 1):.0%} of them read before")
+    for model in stage.parameters.models:
+        spent = {what: counts[f"{model.name}.{what}"] for what in ("requests", "failures")}
+        prices = model.endpoint.prices
+        cost = (
+            counts[f"{model.name}.input_tokens"] * prices.input + counts[f"{model.name}.output_tokens"] * prices.output
+        )
+        stage.log(f"{model.name}: {spent['requests']} requests, {spent['failures']} failed, cost {cost / 1e6:.4f}")
     stage.picture("verified", _sample_strips(stage, rows))
 
 
-def _voted(row: Mapping[str, Any], judge: str) -> bool:
-    return any(vote["judge"] == judge and vote["vote"] for vote in row["votes"])
-
-
-Accepts = Callable[[Mapping[str, Any]], bool]
-
-
-def _counts(rows: Sequence[Mapping[str, Any]], accepts: Accepts) -> tuple[int, int, int]:
-    """(accepted and right, accepted, really succeeded)."""
-    accepted = [row for row in rows if accepts(row)]
-    right = sum(row["outcome"] == "success" for row in accepted)
-    return right, len(accepted), sum(row["outcome"] == "success" for row in rows)
-
-
-def _quality_row(name: str, rows: Sequence[Mapping[str, Any]], accepts: Accepts) -> tuple[object, ...]:
-    right, accepted, succeeded = _counts(rows, accepts)
-    return (name, len(rows), *_rate(right, accepted), *_rate(right, succeeded))
-
-
-def _rate(right: int, total: int) -> tuple[object, object]:
-    if not total:
-        return "", ""
-    interval = wilson(right, total)
-    return right / total, f"{interval.low:.3f}–{interval.high:.3f}"
-
-
-def _quality(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    right, accepted, succeeded = _counts(rows, lambda row: row["verdict"] == "completed")
-    figures: dict[str, float] = {"heldout_episodes": len(rows)}
-    for name, total in (("precision", accepted), ("recall", succeeded)):
-        if total:
-            interval = wilson(right, total)
-            figures |= {name: right / total, f"{name}_low": interval.low, f"{name}_high": interval.high}
-    return figures
+def _verdicts(policy: str, rows: Sequence[Mapping[str, Any]]) -> tuple[object, ...]:
+    mine = [row for row in rows if row["policy"] == policy]
+    verdicts = Counter(row["verdict"] for row in mine)
+    successes = sum(row["outcome"] == "success" for row in mine)
+    labels = ("completed", "partial", "infeasible", "failed")
+    return (policy, len(mine), successes, *(verdicts[verdict] for verdict in labels))
 
 
 def _sample_strips(stage: Stage[Parameters], rows: Sequence[Mapping[str, Any]]) -> Image:

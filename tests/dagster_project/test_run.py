@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from assets.errors import ParameterError
 from assets.reporting import connect
@@ -181,6 +182,18 @@ def test_a_locked_mlflow_database_is_one_message(tmp_path: Path) -> None:
     assert done.returncode == 5
     assert "locked" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_who_waits_for_another_run_says_so(copy: Path) -> None:
+    command = [sys.executable, "-m", "dagster_project.cli", "run", "first"]
+    with FileLock(copy / ".hesper" / "locks" / "materialise-first") as lock:
+        waiting = subprocess.Popen(command, cwd=copy, env=clean_environment(), stderr=subprocess.PIPE, text=True)
+        assert waiting.stderr is not None
+        assert any("first: another run is at it" in line for line in waiting.stderr)
+        assert waiting.poll() is None
+        lock.release()
+        assert waiting.wait(60) == 0
+        waiting.stderr.close()
 
 
 @pytest.mark.parametrize(("option", "message"), [("size=200k", "the disk is full"), ("ro", "the disk is read-only")])

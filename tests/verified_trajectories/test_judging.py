@@ -15,7 +15,7 @@ from assets.verified_trajectories.judges import ChangeJudge, ThoughtJudge, Thres
 from assets.verified_trajectories.voting import Panel, Reliability, estimate
 
 BLANK = np.zeros((8, 8, 3), np.uint8)
-THRESHOLDS = Thresholds(sure=0.7, changed=0.01, seconds=1.0)
+THRESHOLDS = Thresholds(sure=0.7, changed=0.01, moved=0.5, seconds=1.0)
 
 
 def clicks(*words: str) -> list[Event]:

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from PIL import Image, ImageDraw, ImageFont
 from assets.agent.actions import Action, action_to_row, render_response
 from assets.environments.trajectory import episodes_schema, steps_schema
 from assets.errors import InputError
+from assets.generated_tasks.capability_catalog import Capability, schema
 from assets.stage import execute, write_parquet
 from assets.verified_trajectories.reading import LATIN_FONT
 
@@ -26,7 +28,9 @@ PARAMETERS = {
     "seed": 3,
     "agent": {"screen": [192, 192], "coordinate_digits": 3, "system_prompt": "brief", "screenshots": 1},
     "verified_trajectories": {
-        **{"sure": 0.7, "changed": 0.0005, "seconds": 20, "accept": 0.5, "chunk": 40, "processes": 1, "strips": 4},
+        **{"sure": 0.7, "changed": 0.0005, "moved": 0.1, "seconds": 20, "accept": 0.5, "models": []},
+        **{"review": {"disagreement": 0.2, "most": 5}, "mutations": 6, "chunk": 40, "processes": 1, "strips": 4},
+        "bars": {"precision": 0.98, "recall": 0.9, "caught": 0.9, "better_than_judges": True},
     },
 }
 WORDS = ("Save", "Mute", "Help", "Share")
@@ -104,7 +108,22 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "assets").symlink_to(ROOT / "assets")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(PARAMETERS))
-    (tmp_path / "data" / "imported_batches").mkdir(parents=True)
+    for name in ("imported_batches", "reviews", "capability_catalog"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+    abilities = [
+        Capability(
+            *(f"drawn/main/{word}", "drawn", "web", "en", "heldout", f"set({word}: bool)"),
+            (),
+            (word,),
+            0,
+            0,
+            1.0,
+            "drawn",
+        )
+        for word in WORDS
+    ]
+    file = tmp_path / "data" / "capability_catalog" / "capabilities.parquet"
+    write_parquet(file, map(asdict, abilities), schema())
     return tmp_path
 
 

@@ -1,0 +1,159 @@
+"""A judge that reads nothing: it looks up what the app can do, and whether the screens changed as that would.
+
+For each demand of the task it retrieves the capability of the app that is meant. Its signature says what must follow:
+`open(...)` brings another screen, `set(...)` and `type(...)` change something on this one. What was done and came to
+nothing, because the screen was later the same again, does not count.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from assets.verified_trajectories.evidence import Demand, SeenEpisode, act_of, demands, folded
+from assets.verified_trajectories.judges import Thresholds, Vote
+from assets.verified_trajectories.reading import Picture
+
+Effect = Literal["none", "stays", "moves"]
+"""What an action did to the screen: nothing, something, or brought another one."""
+
+Expected = Literal["stays", "moves", "any", "maybe"]
+"""What an action should do: `any` is stays or moves, `maybe` is anything at all."""
+
+Catalogue = Mapping[str, Mapping[str, Expected]]
+"""App -> folded name of a thing in it -> what should follow when it is used."""
+
+ALIKE = 0.8
+"""Similarity of two names (Ratcliff and Obershelp) from which one is taken for the other."""
+
+
+def read_catalogue(file: Path) -> Catalogue:
+    """What each thing of each app should do, from the table of capabilities.
+
+    A name that stands for several things of an app, with different effects, may do any of them.
+    """
+    import pyarrow.parquet as pq
+
+    found: dict[str, dict[str, Expected]] = {}
+    for row in pq.read_table(file, columns=["app", "signature", "entities", "id"]).to_pylist():
+        expected = _expected(row["signature"])
+        names = found.setdefault(row["app"], {})
+        for name in {*map(folded, row["entities"]), folded(row["id"].rpartition("/")[2])} - {""}:
+            names[name] = expected if names.get(name, expected) == expected else "any"
+    return found
+
+
+def retrieve(names: Mapping[str, Expected], word: str) -> str | None:
+    """The name in an app that a word means, or None."""
+    wanted = folded(word)
+    if wanted in names:
+        return wanted
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=ALIKE)
+    return close[0] if close else None
+
+
+@dataclass(frozen=True)
+class CatalogueJudge:
+    """Holds the effects that the screens show against those that the catalogue promises.
+
+    An app of which the catalogue names nothing is judged by its changes alone. A demand for something that an app does
+    not have is not met.
+    """
+
+    catalogue: Catalogue
+    thresholds: Thresholds
+    name: str = "catalogue"
+
+    def __call__(self, episode: SeenEpisode) -> Vote:
+        wanted = demands(episode)
+        if not wanted:
+            return Vote(self.name, False, 1.0, "the task names nothing to look for")
+        names = self.catalogue.get(episode.app, {})
+        missing = [demand.word for demand in wanted if demand.act == "click" and self._unknown(names, demand.word)]
+        if missing:
+            return Vote(self.name, False, 1.0, f"the app has no {missing[0]}")
+        promised = promised_effects(names, wanted)
+        shown = lasting_effects(episode, self.thresholds)
+        fits = _fits([effect for effect in promised if effect is not None], shown)
+        return Vote(self.name, fits, 1.0, f"promised {_listed(promised)}; seen {_listed(shown)}")
+
+    def _unknown(self, names: Mapping[str, Expected], word: str) -> bool:
+        return bool(names) and retrieve(names, word) is None
+
+
+def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) -> list[Expected | None]:
+    """What must follow when each demand is met; None where nothing is done to the screen.
+
+    Args:
+        names: what the catalogue says of the app; what it does not name may do anything but nothing.
+    """
+    promised: list[Expected | None] = []
+    for index, demand in enumerate(wanted):
+        if demand.act == "answer":
+            promised.append(None)
+        elif demand.act == "type":
+            promised.append("stays")
+        elif index + 1 < len(wanted) and wanted[index + 1].act == "type":
+            promised.append("maybe")  # a field takes the focus, if it has not got it already
+        else:
+            name = retrieve(names, demand.word)
+            promised.append(names[name] if name is not None else "any")
+    return promised
+
+
+def lasting_effects(episode: SeenEpisode, thresholds: Thresholds) -> list[Effect]:
+    """The effect of each action that changed the screen, without those that led back to an earlier screen."""
+    screens = [step.picture for step in episode.steps]
+    if episode.final is not None:
+        screens.append(episode.final)
+    kept: list[tuple[int, Effect]] = []  # (screen before, effect)
+    for index, step in enumerate(episode.steps):
+        if act_of(step) not in ("click", "type", "back", "look") or index + 1 >= len(screens):
+            continue
+        effect = effect_between(screens[index], screens[index + 1], thresholds)
+        if effect == "none":
+            continue
+        returned = next((n for n, (start, _) in enumerate(kept) if _same(screens[start], screens[index + 1])), None)
+        if returned is not None:
+            del kept[returned:]
+        else:
+            kept.append((index, effect))
+    return [effect for _, effect in kept]
+
+
+def effect_between(before: Picture, after: Picture, thresholds: Thresholds) -> Effect:
+    """How much of a screen is another: `[height, width, 3]` each."""
+    if before.shape != after.shape:
+        return "moves"
+    share = float((before != after).any(axis=2).mean())
+    return "moves" if share >= thresholds.moved else "stays" if share >= thresholds.changed else "none"
+
+
+def _same(one: Picture, other: Picture) -> bool:
+    return one.shape == other.shape and bool(np.array_equal(one, other))
+
+
+def _fits(promised: Sequence[Expected], shown: Sequence[Effect]) -> bool:
+    """Whether the shown effects are those promised, one by one; what may do nothing may be passed over."""
+    if not promised:
+        return not shown
+    first, rest = promised[0], promised[1:]
+    if first == "maybe" and _fits(rest, shown):
+        return True
+    return bool(shown) and (first in ("any", "maybe") or first == shown[0]) and _fits(rest, shown[1:])
+
+
+def _expected(signature: str) -> Expected:
+    verb = signature.partition("(")[0]
+    if verb == "open":
+        return "moves"
+    return "stays" if verb in ("set", "select") else "any"
+
+
+def _listed(effects: Sequence[str | None]) -> str:
+    return ", ".join(effect or "nothing" for effect in effects) or "nothing"
