@@ -46,6 +46,13 @@ class Mix(StageParameters):
     captcha: float = Field(ge=0)
 
 
+class FollowingParameters(StageParameters):
+    """One step in `every` is of `tasks` made-up tasks in text alone (following.py); with `every` 0 none is."""
+
+    every: int = Field(ge=0)
+    tasks: int = Field(ge=1)
+
+
 class Scratch(StageParameters):
     """How a model is made from scratch.
 
@@ -53,7 +60,7 @@ class Scratch(StageParameters):
         whitening: screens whose patches the patch embedding starts out whitening.
         mix: share of each table's screens, grounding and CAPTCHA, in a step.
         screens: screenshots a step.
-        following: made-up tasks a step (following.py); 0 leaves them out.
+        following: the steps that are not of screens.
         heldout: held-out screens of each table on which the reading is measured.
     """
 
@@ -62,7 +69,7 @@ class Scratch(StageParameters):
     mix: Mix
     perception: PerceptionWeights
     screens: int = Field(ge=1)
-    following: int = Field(ge=0)
+    following: FollowingParameters
     heldout: int = Field(ge=1)
     optimisation: Optimisation
 
@@ -130,18 +137,27 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
         rng = stage.rng(name, number)
         return [make_up(rng, agent.coordinate_digits) for _ in range(count)]
 
-    def step(number: int) -> Mapping[str, float]:
+    def follow(number: int) -> dict[str, float]:
+        with precision(settings, model.device):
+            loss = following.loss(tasks("tasks", number, scratch.following.tasks))
+        loss.backward()
+        return {"following": loss.item()}
+
+    def look(number: int) -> dict[str, float]:
         shares = share_out(number, scratch.screens, list(mix.values()))
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
         with precision(settings, model.device):
             parts = eyes.losses(_look(model, processor, shown), shown)
-        loss = eyes.weighted(parts)
-        if scratch.following:
-            with precision(settings, model.device):
-                parts["following"] = following.loss(tasks("tasks", number, scratch.following))
-            loss = loss + parts["following"]
-        loss.backward()
+        eyes.weighted(parts).backward()
         return {name: part.item() for name, part in parts.items()}
+
+    def step(number: int) -> Mapping[str, float]:
+        # Never both in one step: they train different weights but for the words', and the larger gradient would take
+        # all of the norm that gradients are clipped at.
+        every = scratch.following.every
+        if every and number % every == every - 1:
+            return follow(number // every)
+        return look(number - number // every if every else number)
 
     def measure(_: int) -> dict[str, float]:
         figures = {
@@ -149,7 +165,7 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
             for domain, unseen in heldout.items()
             for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
         }
-        if scratch.following:
+        if scratch.following.every:
             figures["followed"] = following.accuracy(tasks("other tasks", 0, FOLLOWED))
         return figures
 
