@@ -2,8 +2,8 @@
 
 What is asked: grounding screens, CAPTCHA puzzles and verified steps of the split `heldout`, and live episodes in
 held-out simulated apps and MiniWoB++ pages. All checkpoints answer the same cases, greedily (one answer, no luck), so
-that two of them can be compared case by case. Chance is a uniform random point for grounding, and elsewhere a random
-legal action, measured like a checkpoint.
+that two of them can be compared case by case; a domain's own checkpoint is asked fewer of the other domains. Chance is
+a uniform random point for grounding, and elsewhere a random legal action, measured like a checkpoint.
 
 Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` (model path -> metric -> value),
 `inputs.json` (the ids of everything measured), tables and a picture.
@@ -12,11 +12,11 @@ Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from assets.agent.parameters import AgentParameters
 from assets.agent.samples import TABLE_OF_DOMAIN, Sample, load_samples
@@ -24,7 +24,7 @@ from assets.benchmark_scores.cases import MAIN_METRIC, Case, choose_samples, is_
 from assets.benchmark_scores.examination import Examination, examine
 from assets.benchmark_scores.heat_map import heat_map
 from assets.benchmark_scores.leaderboard import COLUMNS, leaderboard, read_published
-from assets.benchmark_scores.live import choose_tasks, read_tasks, suite_of
+from assets.benchmark_scores.live import MINIWOB, choose_tasks, read_tasks, suite_of
 from assets.benchmark_scores.scores import (
     CHANCE,
     Checkpoint,
@@ -58,6 +58,7 @@ class Parameters(StageParameters):
 
     Attributes:
         cases: held-out questions a domain (grounding: besides those whose answer is not on the screen).
+        elsewhere: share of the questions and episodes that a domain's own checkpoint is asked in the other domains.
         episodes: live episodes by suite.
         sessions: live episodes side by side in one process.
         processes: agents that are asked at once.
@@ -68,6 +69,7 @@ class Parameters(StageParameters):
     """
 
     cases: PositiveInt
+    elsewhere: float = Field(ge=0, le=1)
     episodes: Episodes
     sessions: PositiveInt
     processes: PositiveInt
@@ -80,10 +82,9 @@ class Parameters(StageParameters):
 def run(stage: Stage[Parameters]) -> None:
     """Ask every checkpoint, score, compare, write."""
     checkpoints = [Checkpoint(path) for path in stage.inputs if path.startswith("models/")]
-    samples = {domain: _held_out_samples(stage, domain) for domain in MAIN_METRIC}
-    cases = _ask(stage, checkpoints, samples, _held_out_tasks(stage))
+    cases = _ask(stage, checkpoints)
 
-    scores = [_random_point(stage, samples["grounding"]), *score_cases(CHANCE, "", cases[CHANCE])]
+    scores = [_random_point(stage, _held_out_samples(stage, "grounding")), *score_cases(CHANCE, "", cases[CHANCE])]
     for checkpoint in checkpoints:
         scores += score_cases(checkpoint.name, checkpoint.path, cases[checkpoint.name])
     gains = training_gains(cases, stage.seed, stage.parameters.resamples)
@@ -95,61 +96,74 @@ def run(stage: Stage[Parameters]) -> None:
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
 
-def _held_out_samples(stage: Stage[Parameters], domain: str) -> list[Sample]:
+def _held_out_samples(stage: Stage[Parameters], domain: str, share: float = 1.0) -> list[Sample]:
+    """The questions of a domain, or a share of them."""
     samples = load_samples(stage.input(TABLE_OF_DOMAIN[domain]), domain, "heldout")
-    chosen = choose_samples(samples, stage.parameters.cases, stage.rng("samples", domain))
+    count = round(stage.parameters.cases * share)
+    chosen = choose_samples(samples, count, stage.rng("samples", domain))
     asked = sum(not is_refusal(sample) for sample in chosen)
-    if asked < stage.parameters.cases:
-        stage.log(f"{domain}: only {asked} held-out cases exist, {stage.parameters.cases} were asked for")
+    if asked < count:
+        stage.log(f"{domain}: only {asked} held-out cases exist, {count} were asked for")
     return chosen
 
 
-def _held_out_tasks(stage: Stage[Parameters]) -> list[TaskContract]:
+def _held_out_tasks(stage: Stage[Parameters], share: Callable[[str], float]) -> list[TaskContract]:
+    """The tasks of the live episodes, of each domain a share."""
     tasks = read_tasks(stage.input("data/generated_tasks") / "tasks.parquet")
     return [
         task
         for suite, count in stage.parameters.episodes.model_dump().items()
-        for task in choose_tasks([t for t in tasks if suite_of(t) == suite], count, stage.rng("tasks", suite))
+        for task in choose_tasks(
+            [t for t in tasks if suite_of(t) == suite],
+            round(count * share("web" if suite == MINIWOB else suite)),
+            stage.rng("tasks", suite),
+        )
     ]
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-def _ask(
-    stage: Stage[Parameters],
-    checkpoints: Sequence[Checkpoint],
-    samples: Mapping[str, Sequence[Sample]],
-    tasks: Sequence[TaskContract],
-) -> dict[str, list[Case]]:
+def _ask(stage: Stage[Parameters], checkpoints: Sequence[Checkpoint]) -> dict[str, list[Case]]:
     """The cases of chance and of every checkpoint; what a killed run of this stage has asked is not asked again."""
-    parameters, agent = stage.parameters, stage.section("agent", AgentParameters)
-    without_grounding = {domain: asked for domain, asked in samples.items() if domain != "grounding"}
     models = {CHANCE: None, **{checkpoint.name: stage.input(checkpoint.path) for checkpoint in checkpoints}}
+    domains = {checkpoint.name: checkpoint.domain for checkpoint in checkpoints}
     answers = {name: stage.work / f"{name}.parquet" for name in models}
     open_questions = [
-        Examination(
-            name=name,
-            model=model,
-            seed=stage.rng(CHANCE).randrange(2**32),
-            samples=samples if model is not None else without_grounding,
-            tasks=tasks,
-            sessions=parameters.sessions,
-            max_steps=parameters.max_steps,
-            max_new_tokens=parameters.max_new_tokens,
-            threads=parameters.threads,
-            agent=agent,
-        )
+        _examination(stage, name, model, domains.get(name))
         for name, model in models.items()
         if not answers[name].is_file()
     ]
-    examined = spread(open_questions, examine, agent.screen, parameters.processes)
+    size = stage.section("agent", AgentParameters).screen
+    examined = spread(open_questions, examine, size, stage.parameters.processes)
     for index, cases in stage.progress(examined, "agents", total=len(open_questions)):
         name = open_questions[index].name
         unfinished = answers[name].with_suffix(".partial")
         write_cases(unfinished, {name: cases})
         unfinished.rename(answers[name])
     return {name: read_cases(path).get(name, []) for name, path in answers.items()}
+
+
+def _examination(stage: Stage[Parameters], name: str, model: Path | None, own: str | None) -> Examination:
+    """What one agent is asked; one that was trained for a domain of its own, less of the others."""
+    parameters = stage.parameters
+
+    def share(domain: str) -> float:
+        return 1.0 if own in (None, domain) else parameters.elsewhere
+
+    asked = [domain for domain in MAIN_METRIC if share(domain) and (model is not None or domain != "grounding")]
+    return Examination(
+        name=name,
+        model=model,
+        seed=stage.rng(CHANCE).randrange(2**32),
+        samples={domain: _held_out_samples(stage, domain, share(domain)) for domain in asked},
+        tasks=_held_out_tasks(stage, share),
+        sessions=parameters.sessions,
+        max_steps=parameters.max_steps,
+        max_new_tokens=parameters.max_new_tokens,
+        threads=parameters.threads,
+        agent=stage.section("agent", AgentParameters),
+    )
 
 
 def _random_point(stage: Stage[Parameters], samples: Sequence[Sample]) -> Score:

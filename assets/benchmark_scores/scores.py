@@ -26,6 +26,12 @@ class Checkpoint:
         """`models/rl/web` is `rl_web`."""
         return self.path.removeprefix("models/").replace("/", "_")
 
+    @property
+    def domain(self) -> str | None:
+        """The domain that the model was trained for alone, if it was: `web` of `models/rl/web`."""
+        folder, _, name = self.path.rpartition("/")
+        return name if folder == "models/rl" else None
+
 
 @dataclass(frozen=True)
 class Score:

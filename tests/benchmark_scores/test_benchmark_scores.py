@@ -20,6 +20,7 @@ MODELS = (
 PARAMETERS = """
 benchmark_scores:
   cases: 12
+  elsewhere: 0.5
   episodes: {mobile: 0, web: 0, computer: 0, miniwob: 0}
   sessions: 1
   processes: 1
@@ -62,6 +63,18 @@ def test_every_checkpoint_has_every_score_with_its_interval(project: Path) -> No
     assert {row["domain"] for row in rows if row["checkpoint"] == "chance"} == {
         *("grounding", "captcha", "mobile", "web", "computer")
     }
+
+
+def test_a_domain_s_own_checkpoint_is_asked_all_of_its_own_and_some_of_the_others(project: Path) -> None:
+    cases = read_cases(project / "reports/benchmark_scores/cases.parquet")
+    asked = {
+        name: {domain: {case.case for case in own if case.domain == domain} for domain in ("grounding", "web")}
+        for name, own in cases.items()
+    }
+    assert asked["rl_web"]["web"] == asked["base"]["web"]
+    assert asked["rl_grounding"]["grounding"] == asked["base"]["grounding"]
+    assert set() < asked["rl_web"]["grounding"] < asked["base"]["grounding"]
+    assert set() < asked["rl_grounding"]["web"] < asked["base"]["web"]
 
 
 def test_cases_say_what_the_model_answers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
