@@ -191,7 +191,7 @@ def probe_app(sessions: Sessions, job: Job) -> Probe:
             found = Probe(trouble=str(error), fault="app")
         except HesperError as error:  # something broke, or is not installed
             found = Probe(trouble=str(error), fault="infrastructure")
-        if not found.trouble:
+        if found.fault != "infrastructure":
             break
     return found
 

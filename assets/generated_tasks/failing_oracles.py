@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from assets.agent.observation import Observation
-from assets.agent.vocabulary import WORDS
+from assets.agent.vocabulary import WORDS, Locale
 from assets.environments.session import Element, Session
 from assets.environments.task import TaskContract
 from assets.generated_tasks.oracle import BACK, OraclePolicy
@@ -90,7 +90,7 @@ class WrongValueOracle(FailingOracle):
     def _carry_out(self, step: PlannedStep, observation: Observation) -> str:
         if step.do != "Type":
             return super()._carry_out(step, observation)
-        locale = "zh" if self._task.locale == "zh" else "en"
+        locale: Locale = "zh" if self._task.locale == "zh" else "en"
         other = self._rng.choice([word for word in WORDS[locale] if word != step.content])
         thought = step.thought or thought_of_typing(step.content, self._task.locale)
         return super()._carry_out(PlannedStep("Type", content=other, thought=thought), observation)

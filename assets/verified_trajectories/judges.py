@@ -110,8 +110,12 @@ class ThoughtJudge:
 
     def __call__(self, episode: SeenEpisode) -> Vote:
         wanted = demands(episode)
-        course = follow_events(wanted, [self._event(step) for step in episode.steps])
+        course = follow_events(wanted, self.events(episode))
         return Vote(self.name, course.complete, 1.0, _reason(wanted, course))
+
+    def events(self, episode: SeenEpisode) -> list[Event]:
+        """What happened, as the agent has it."""
+        return [self._event(step) for step in episode.steps]
 
     def _event(self, step: SeenStep) -> Event:
         act = act_of(step)

@@ -255,7 +255,8 @@ class Bench:
         episode = blind(row, kept)
         wanted = demands(episode)
         verdicts = judge_steps(episode, self.reading, self.thresholds.sure)
-        courses = {judge.name: follow_events(wanted, judge.events(episode)) for judge in (*self.reading, self.thought)}
+        courses = {judge.name: follow_events(wanted, judge.events(episode)) for judge in self.reading}
+        courses[self.thought.name] = follow_events(wanted, self.thought.events(episode))
         names = self.catalogue.get(episode.app, {})
         keypoints = keypoints_seen(episode, wanted, courses, names, self.thresholds)
         acts = [act_of(step) for step in episode.steps]
