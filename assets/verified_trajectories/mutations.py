@@ -13,6 +13,10 @@ from typing import Any
 
 from assets.agent.actions import ACTIONS, Action, action_from_row, action_to_row, render_response, to_pixel
 from assets.verified_trajectories.drawing import caption_font
+from assets.verified_trajectories.reading import Picture, decode
+
+DIFFERENT = 0.1
+"""Share of the pixels in which two screens differ that are not the same one."""
 
 Rows = tuple[dict[str, Any], list[dict[str, Any]]]
 """An episode: its row of the episodes table, its rows of the steps table in order."""
@@ -51,10 +55,11 @@ def other_task(good: Rows, others: Sequence[Mapping[str, Any]], rng: random.Rand
 
 
 def swapped_screens(good: Rows, others: Sequence[Mapping[str, Any]], rng: random.Random) -> Rows | None:
-    """The screenshots of two steps that look different have changed places."""
+    """The screenshots of two steps, taken on different screens, have changed places."""
     row, steps = good
     acting = _acting(steps)
-    pairs = [(i, j) for i in acting for j in acting if i < j and _png(steps[i]) != _png(steps[j])]
+    pictures = {index: decode(steps[index]["screenshot"]["bytes"]) for index in acting}
+    pairs = [(i, j) for i in acting for j in acting if i < j and _differ(pictures[i], pictures[j])]
     if not pairs:
         return None
     i, j = rng.choice(pairs)
@@ -159,8 +164,9 @@ def _histories(steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**step, "index": index, "history": responses[:index]} for index, step in enumerate(steps)]
 
 
-def _png(step: Mapping[str, Any]) -> bytes:
-    return bytes(step["screenshot"]["bytes"])
+def _differ(one: Picture, other: Picture) -> bool:
+    """Whether two pictures are of different screens, rather than of one on which something has changed."""
+    return one.shape != other.shape or float((one != other).any(axis=2).mean()) >= DIFFERENT
 
 
 def _with_banner(png: bytes, text: str) -> bytes:

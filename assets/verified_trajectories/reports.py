@@ -77,7 +77,7 @@ def keypoints_seen(
         words = {"none": "nothing changed", "stays": "the screen changed", "moves": "another screen came"}[effect]
         if again:
             status, words = "contradicted", "it was done once more"
-        elif effect == "none" and promised not in (None, "maybe"):
+        elif effect == "none" and promised in ("stays", "moves"):
             status, words = "contradicted", NO_EFFECT
         elif seen_by < min(2, len(courses)):
             status = "unclear"

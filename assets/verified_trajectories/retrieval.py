@@ -22,8 +22,8 @@ from assets.verified_trajectories.reading import Picture
 Effect = Literal["none", "stays", "moves"]
 """What an action did to the screen: nothing, something, or brought another one."""
 
-Expected = Literal["stays", "moves", "any", "maybe"]
-"""What an action should do: `any` is stays or moves, `maybe` is anything at all."""
+Expected = Literal["stays", "moves", "any"]
+"""What an action should do: bring another screen, change something visible, or whatever it likes."""
 
 Catalogue = Mapping[str, Mapping[str, Expected]]
 """App -> folded name of a thing in it -> what should follow when it is used."""
@@ -78,9 +78,13 @@ class CatalogueJudge:
         if missing:
             return Vote(self.name, False, 1.0, f"the app has no {missing[0]}")
         promised = promised_effects(names, wanted)
-        shown = lasting_effects(episode, self.thresholds)
-        fits = _fits([effect for effect in promised if effect is not None], shown)
-        return Vote(self.name, fits, 1.0, f"promised {_listed(promised)}; seen {_listed(shown)}")
+        seen = effects(episode, self.thresholds)
+        lasting = without_loops(seen)
+        due = [effect for effect in promised if effect is not None]
+        # A task may lead back to where it began, as when its last window closes: then all that was seen counts.
+        fits = any(_fits(due, [effect.kind for effect in shown]) for shown in (lasting, seen))
+        shown = ", ".join(effect.kind for effect in lasting) or "nothing"
+        return Vote(self.name, fits, 1.0, f"promised {', '.join(due) or 'nothing'}; lasting {shown}")
 
     def _unknown(self, names: Mapping[str, Expected], word: str) -> bool:
         return bool(names) and retrieve(names, word) is None
@@ -90,7 +94,7 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
     """What must follow when each demand is met; None where nothing is done to the screen.
 
     Args:
-        names: what the catalogue says of the app; what it does not name may do anything but nothing.
+        names: what the catalogue says of the app; what it does not name may do anything.
     """
     promised: list[Expected | None] = []
     for index, demand in enumerate(wanted):
@@ -99,31 +103,43 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
         elif demand.act == "type":
             promised.append("stays")
         elif index + 1 < len(wanted) and wanted[index + 1].act == "type":
-            promised.append("maybe")  # a field takes the focus, if it has not got it already
+            promised.append("any")  # a field takes the focus, if it has not got it already
         else:
             name = retrieve(names, demand.word)
             promised.append(names[name] if name is not None else "any")
     return promised
 
 
-def lasting_effects(episode: SeenEpisode, thresholds: Thresholds) -> list[Effect]:
-    """The effect of each action that changed the screen, without those that led back to an earlier screen."""
-    screens = [step.picture for step in episode.steps]
-    if episode.final is not None:
-        screens.append(episode.final)
-    kept: list[tuple[int, Effect]] = []  # (screen before, effect)
+@dataclass(frozen=True)
+class Seen:
+    """The visible effect of one action, with the screens before and after it."""
+
+    kind: Effect
+    before: Picture
+    after: Picture
+
+
+def effects(episode: SeenEpisode, thresholds: Thresholds) -> list[Seen]:
+    """The actions that changed the screen."""
+    found = []
     for index, step in enumerate(episode.steps):
-        if act_of(step) not in ("click", "type", "back", "look") or index + 1 >= len(screens):
-            continue
-        effect = effect_between(screens[index], screens[index + 1], thresholds)
-        if effect == "none":
-            continue
-        returned = next((n for n, (start, _) in enumerate(kept) if _same(screens[start], screens[index + 1])), None)
+        after = episode.after(index)
+        if after is not None and act_of(step) in ("click", "type", "back", "look"):
+            kind = effect_between(step.picture, after, thresholds)
+            if kind != "none":
+                found.append(Seen(kind, step.picture, after))
+    return found
+
+
+def without_loops(seen: Sequence[Seen]) -> list[Seen]:
+    """The effects without those that led back to an earlier screen, pixel by pixel."""
+    kept: list[Seen] = []
+    for effect in seen:
+        kept.append(effect)
+        returned = next((n for n, earlier in enumerate(kept) if _same(earlier.before, effect.after)), None)
         if returned is not None:
             del kept[returned:]
-        else:
-            kept.append((index, effect))
-    return [effect for _, effect in kept]
+    return kept
 
 
 def effect_between(before: Picture, after: Picture, thresholds: Thresholds) -> Effect:
@@ -139,13 +155,13 @@ def _same(one: Picture, other: Picture) -> bool:
 
 
 def _fits(promised: Sequence[Expected], shown: Sequence[Effect]) -> bool:
-    """Whether the shown effects are those promised, one by one; what may do nothing may be passed over."""
+    """Whether the shown effects are those promised, one by one; what may do anything may do nothing."""
     if not promised:
         return not shown
     first, rest = promised[0], promised[1:]
-    if first == "maybe" and _fits(rest, shown):
+    if first == "any" and _fits(rest, shown):
         return True
-    return bool(shown) and (first in ("any", "maybe") or first == shown[0]) and _fits(rest, shown[1:])
+    return bool(shown) and (first != "moves" or shown[0] == "moves") and _fits(rest, shown[1:])
 
 
 def _expected(signature: str) -> Expected:
@@ -153,7 +169,3 @@ def _expected(signature: str) -> Expected:
     if verb == "open":
         return "moves"
     return "stays" if verb in ("set", "select") else "any"
-
-
-def _listed(effects: Sequence[str | None]) -> str:
-    return ", ".join(effect or "nothing" for effect in effects) or "nothing"

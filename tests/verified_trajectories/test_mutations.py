@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import io
 import random
 from typing import Any
 
 import pytest
+from PIL import Image, ImageOps
 
 from assets.agent.grammar import parse_response
 from assets.environments.trajectory import episodes_schema, steps_schema
@@ -19,7 +21,12 @@ OTHERS = [episode(9, ["Help", "Share"], ["Help", "Share"], "heldout")[0]]
 
 @pytest.fixture
 def good() -> Rows:
-    return episode(1, ["Save", "Mute"], ["Save", "Mute"], "heldout")
+    """Two clicks, the second on a screen that is another all over."""
+    row, steps = episode(1, ["Save", "Mute"], ["Save", "Mute"], "heldout")
+    buffer = io.BytesIO()
+    ImageOps.invert(Image.open(io.BytesIO(steps[1]["screenshot"]["bytes"]))).save(buffer, "PNG")
+    steps[1]["screenshot"] = {"bytes": buffer.getvalue(), "path": "other.png"}
+    return row, steps
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

@@ -8,7 +8,7 @@ import pytest
 from assets.agent.actions import Action
 from assets.verified_trajectories.evidence import SeenEpisode, SeenStep
 from assets.verified_trajectories.judges import Thresholds
-from assets.verified_trajectories.retrieval import CatalogueJudge, Expected, lasting_effects, retrieve
+from assets.verified_trajectories.retrieval import CatalogueJudge, Expected, effects, retrieve, without_loops
 
 THRESHOLDS = Thresholds(sure=0.7, changed=0.001, moved=0.5, seconds=1.0)
 NAMES: dict[str, Expected] = {"settings": "moves", "mute": "stays", "send": "any", "search": "stays"}
@@ -64,4 +64,5 @@ def test_an_app_s_own_name_of_a_thing_is_found_and_another_is_not() -> None:
 
 def test_effects_that_led_back_are_no_effects() -> None:
     seen = episode("Press Send", HOME, HOME + "+", HOME + "++", HOME, PAGE)
-    assert lasting_effects(seen, THRESHOLDS) == ["moves"]
+    assert [effect.kind for effect in effects(seen, THRESHOLDS)] == ["stays", "stays", "stays", "moves"]
+    assert [effect.kind for effect in without_loops(effects(seen, THRESHOLDS))] == ["moves"]
