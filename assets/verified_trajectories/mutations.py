@@ -15,7 +15,7 @@ from assets.agent.actions import ACTIONS, Action, action_from_row, action_to_row
 from assets.verified_trajectories.drawing import caption_font
 from assets.verified_trajectories.reading import Picture, decode
 
-DIFFERENT = 0.1
+DIFFERENT = 0.3
 """Share of the pixels in which two screens differ that are not the same one."""
 
 Rows = tuple[dict[str, Any], list[dict[str, Any]]]

@@ -1,9 +1,9 @@
 """Stage `verified_trajectories`: cleaned, judged and voted episodes, and how good the verifier is.
 
-The judges see screens, thoughts, actions and keypoints, never the programmatic outcome. The vote weights them by a
-reliability that is itself estimated without it, on the training split; what it leaves open goes to people, whose
-decisions of earlier rounds hold. The outcome is read once, at the end, to measure the verifier on held-out apps, beside
-bad trajectories that are made from good ones there.
+The judges see screens, thoughts, actions and keypoints, never the programmatic outcome. The vote weights them by how
+reliable they were on training apps, and what it leaves open goes to people, whose decisions of earlier rounds hold. On
+held-out apps the outcome is read once, at the end, to measure the verifier, beside bad trajectories that are made from
+good ones there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from assets.verified_trajectories.reports import (
 )
 from assets.verified_trajectories.retrieval import Catalogue, CatalogueJudge, read_catalogue
 from assets.verified_trajectories.reviews import read_reviews, seen_of
-from assets.verified_trajectories.voting import Panel, estimate
+from assets.verified_trajectories.voting import Panel, estimate, measure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,6 +145,7 @@ class Finding:
     """What the judges made of one episode.
 
     Attributes:
+        outcome: the programmatic one; nothing else here has seen it.
         seen: names what was there to be seen of it, see `reviews.seen_of`.
         steps: label of each step that was kept.
         effective: whether a step did something that the task asks for.
@@ -153,6 +154,7 @@ class Finding:
     """
 
     split: str
+    outcome: str
     seen: str
     votes: tuple[Vote, ...]
     steps: tuple[StepVerdict, ...]
@@ -193,7 +195,7 @@ def run(stage: Stage[Parameters]) -> None:
         counts.update(counted)
     if not findings:
         raise InputError("there is no episode to verify")
-    panel = estimate([findings[name].votes for name in sorted(findings) if findings[name].split == "train"])
+    panel = _panel(findings)
     decisions = _decisions(stage, findings, panel)
 
     write_parquet(
@@ -262,6 +264,7 @@ class Bench:
         acts = [act_of(step) for step in episode.steps]
         return Finding(
             split=row["split"],
+            outcome=row["outcome"],
             seen=seen_of(row, kept),
             votes=tuple(judge_all(self.judges, episode, self.thresholds.seconds)),
             steps=tuple(verdicts),
@@ -301,6 +304,15 @@ def label(finding: Finding, panel: Panel, accept: float) -> str:
     if finding.gave_up:
         return "infeasible"
     return "partial" if finding.effective else "failed"
+
+
+def _panel(findings: Mapping[str, Finding]) -> Panel:
+    """The judges with their reliability on training apps: measured where outcomes are known, else estimated."""
+    train = [findings[name] for name in sorted(findings) if findings[name].split == "train"]
+    known = [finding for finding in train if finding.outcome in ("success", "failure")]
+    if known:
+        return measure([finding.votes for finding in known], [finding.outcome == "success" for finding in known])
+    return estimate([finding.votes for finding in train])
 
 
 def _decisions(stage: Stage[Parameters], findings: Mapping[str, Finding], panel: Panel) -> dict[str, Decision]:

@@ -1,8 +1,10 @@
-"""The vote: judges weighted by how reliable they are, estimated without knowing the truth.
+"""The vote: judges weighted by how reliable each of them is, the optimal rule for judges that err independently
+(Nitzan and Paroush 1982, "Optimal decision rules in uncertain dichotomous choice situations").
 
-The estimator is Dawid and Skene's (1979, "Maximum likelihood estimation of observer error-rates using the EM
-algorithm"): what the judges agree on tells how often each of them is right, and how often each is right tells what is
-true. It needs no programmatic outcome, so the vote stays blind.
+How reliable they are is measured on training apps, where the programmatic outcome is known; what is said of an episode
+is never changed by its own. Where no outcome is known, as of other people's data alone, the estimator is Dawid and
+Skene's (1979, "Maximum likelihood estimation of observer error-rates using the EM algorithm"): what the judges agree on
+tells how often each of them is right, and how often each is right tells what is true.
 """
 
 from __future__ import annotations
@@ -41,22 +43,35 @@ class Panel:
         return 1 / (1 + math.exp(-max(min(odds, 700.0), -700.0)))
 
 
-def estimate(episodes: Sequence[Sequence[Vote]], rounds: int = 50) -> Panel:
-    """Dawid and Skene's EM on the votes of many episodes, started from the majority.
+def measure(episodes: Sequence[Sequence[Vote]], completed: Sequence[bool]) -> Panel:
+    """The judges' rates on episodes of which it is known whether the task was completed.
 
     Every rate has one imagined case on either side, so that none becomes certain.
     """
-    names = sorted({vote.judge for votes in episodes for vote in votes})
-    table = [{vote.judge: vote.vote for vote in votes} for votes in episodes]
+    return _panel(_table(episodes), [float(done) for done in completed])
+
+
+def estimate(episodes: Sequence[Sequence[Vote]], rounds: int = 50) -> Panel:
+    """Dawid and Skene's EM on the votes of many episodes, started from the majority; rates as in `measure`."""
+    table = _table(episodes)
     completed = [sum(row.values()) / max(len(row), 1) for row in table]
-    panel = Panel({name: Reliability(0.8, 0.8) for name in names}, 0.5)
-    for _ in range(rounds):
-        total = sum(completed)
-        judges = {}
-        for name in names:
-            hits = sum(p for p, row in zip(completed, table, strict=True) if row.get(name, False))
-            rejections = sum(1 - p for p, row in zip(completed, table, strict=True) if not row.get(name, False))
-            judges[name] = Reliability((hits + 1) / (total + 2), (rejections + 1) / (len(table) - total + 2))
-        panel = Panel(judges, (total + 1) / (len(table) + 2))
+    panel = _panel(table, completed)
+    for _ in range(rounds - 1):
         completed = [panel.probability(votes) for votes in episodes]
+        panel = _panel(table, completed)
     return panel
+
+
+def _table(episodes: Sequence[Sequence[Vote]]) -> list[dict[str, bool]]:
+    return [{vote.judge: vote.vote for vote in votes} for votes in episodes]
+
+
+def _panel(table: Sequence[Mapping[str, bool]], completed: Sequence[float]) -> Panel:
+    """The rates that fit the votes, given how probably each episode was completed."""
+    total = sum(completed)
+    judges = {}
+    for name in sorted({name for row in table for name in row}):
+        hits = sum(p for p, row in zip(completed, table, strict=True) if row.get(name, False))
+        rejections = sum(1 - p for p, row in zip(completed, table, strict=True) if not row.get(name, False))
+        judges[name] = Reliability((hits + 1) / (total + 2), (rejections + 1) / (len(table) - total + 2))
+    return Panel(judges, (total + 1) / (len(table) + 2))

@@ -12,7 +12,7 @@ from assets.agent.actions import Action, action_to_row
 from assets.verified_trajectories.cleaning import clean
 from assets.verified_trajectories.evidence import Demand, Event, SeenEpisode, SeenStep, demands, follow_events
 from assets.verified_trajectories.judges import ChangeJudge, ThoughtJudge, Thresholds, Vote, judge_all
-from assets.verified_trajectories.voting import Panel, Reliability, estimate
+from assets.verified_trajectories.voting import Panel, Reliability, estimate, measure
 
 BLANK = np.zeros((8, 8, 3), np.uint8)
 THRESHOLDS = Thresholds(sure=0.7, changed=0.01, moved=0.5, seconds=1.0)
@@ -118,6 +118,13 @@ def test_the_estimate_finds_the_reliabilities_and_beats_the_majority() -> None:
     voted = sum((panel.probability(v) >= 0.5) == t for v, t in zip(episodes, truths, strict=True))
     majority = sum((sum(x.vote for x in v) >= 3) == t for v, t in zip(episodes, truths, strict=True))
     assert voted > majority
+
+
+def test_measured_rates_are_the_counts_with_one_imagined_case_on_either_side() -> None:
+    votes = [[Vote("a", vote, 1.0, "")] for vote in (True, True, True, False, True)]
+    panel = measure(votes, [True, True, True, True, False])
+    assert panel.judges["a"] == Reliability(4 / 6, 1 / 3)
+    assert panel.prior == 5 / 7
 
 
 def test_a_missing_vote_counts_against() -> None:

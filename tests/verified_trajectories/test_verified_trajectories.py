@@ -155,13 +155,25 @@ def test_verdicts_are_right_blind_and_reproducible(project: Path, drawn: list[An
 
     assert execute("verified_trajectories", root=project) == identity
 
-    # Other outcomes, claims and policies in the same episodes: not one verdict may move.
+    # Other outcomes of held-out apps, other claims and policies in the same episodes: not one verdict may move.
     shutil.rmtree(project / "data" / "collected_trajectories")
-    outcomes = [row["outcome"] for row, _ in drawn]
+    outcomes = [row["outcome"] for row, _ in drawn if row["split"] == "heldout"]
     random.Random(2).shuffle(outcomes)
+    others = iter(outcomes)
     write(
         project / "data" / "collected_trajectories",
-        [({**r, "outcome": o, "claimed": False, "policy": "x"}, s) for (r, s), o in zip(drawn, outcomes, strict=True)],
+        [
+            (
+                {
+                    **r,
+                    "outcome": next(others) if r["split"] == "heldout" else r["outcome"],
+                    "claimed": False,
+                    "policy": "x",
+                },
+                s,
+            )
+            for r, s in drawn
+        ],
     )
     execute("verified_trajectories", root=project)
     assert verdicts(project) == found
