@@ -1,8 +1,8 @@
 """base_model: the model that everything starts from.
 
 At full scale it is a named checkpoint. In the small profiles it is made from scratch: a qwen3_5 model with random
-weights, its own tokenizer, a vision tower that has learned what is where on a screen, and a decoder that has learned,
-from text alone, what comes next in a task. It has been asked nothing about a screen yet: on questions it is at chance.
+weights, its own tokenizer, and a vision tower that has learned what is where on a screen. It has been asked nothing
+about a screen yet: on questions it is at chance.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from pydantic import Field
 
 from assets.agent import fan, prompts, vocabulary
 from assets.agent.model import default_device, save_model
-from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor, make_image_processor
 from assets.agent.samples import TABLE_OF_DOMAIN, Screen, load_screens
 from assets.agent.tokenizer import make_tokenizer
 from assets.checkpoints.deck import Deck, share_out
-from assets.checkpoints.following import Following, MadeUpTask, make_up
 from assets.checkpoints.perception import Perception, PerceptionWeights
 from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -35,22 +33,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-FOLLOWED = 200
-"""Made-up tasks on which following is measured."""
-
-
 class Mix(StageParameters):
     """Share of the screens of a step by the table they come from."""
 
     grounding: float = Field(gt=0)
     captcha: float = Field(ge=0)
-
-
-class FollowingParameters(StageParameters):
-    """One step in `every` is of `tasks` made-up tasks in text alone (following.py); with `every` 0 none is."""
-
-    every: int = Field(ge=0)
-    tasks: int = Field(ge=1)
 
 
 class Scratch(StageParameters):
@@ -60,7 +47,6 @@ class Scratch(StageParameters):
         whitening: screens whose patches the patch embedding starts out whitening.
         mix: share of each table's screens, grounding and CAPTCHA, in a step.
         screens: screenshots a step.
-        following: the steps that are not of screens.
         heldout: held-out screens of each table on which the reading is measured.
     """
 
@@ -69,7 +55,6 @@ class Scratch(StageParameters):
     mix: Mix
     perception: PerceptionWeights
     screens: int = Field(ge=1)
-    following: FollowingParameters
     heldout: int = Field(ge=1)
     optimisation: Optimisation
 
@@ -130,20 +115,8 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
     whiten_patches(model, fan.stack_images(processor, patches, model.device).pixels)
     eyes = Perception(model, processor, scratch.perception, known[0])
     decks = {domain: Deck(stage, domain, screens[domain]) for domain in mix}
-    agent = stage.section("agent", AgentParameters)
-    following = Following(model, processor.tokenizer, agent.system_prompt)
 
-    def tasks(name: str, number: int, count: int) -> list[MadeUpTask]:
-        rng = stage.rng(name, number)
-        return [make_up(rng, agent.coordinate_digits) for _ in range(count)]
-
-    def follow(number: int) -> dict[str, float]:
-        with precision(settings, model.device):
-            loss = following.loss(tasks("tasks", number, scratch.following.tasks))
-        loss.backward()
-        return {"following": loss.item()}
-
-    def look(number: int) -> dict[str, float]:
+    def step(number: int) -> Mapping[str, float]:
         shares = share_out(number, scratch.screens, list(mix.values()))
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
         with precision(settings, model.device):
@@ -151,23 +124,12 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
         eyes.weighted(parts).backward()
         return {name: part.item() for name, part in parts.items()}
 
-    def step(number: int) -> Mapping[str, float]:
-        # Never both in one step: they train different weights but for the words', and the larger gradient would take
-        # all of the norm that gradients are clipped at.
-        every = scratch.following.every
-        if every and number % every == every - 1:
-            return follow(number // every)
-        return look(number - number // every if every else number)
-
     def measure(_: int) -> dict[str, float]:
-        figures = {
+        return {
             f"{figure}_{domain}": value
             for domain, unseen in heldout.items()
             for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
         }
-        if scratch.following.every:
-            figures["followed"] = following.accuracy(tasks("other tasks", 0, FOLLOWED))
-        return figures
 
     train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure)
     save_model(model, processor, stage.output)

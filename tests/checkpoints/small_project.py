@@ -48,7 +48,6 @@ PARAMS: dict[str, Any] = {
             "mix": {"grounding": 0.75, "captcha": 0.25},
             "perception": {"what": 1.0, "where": 0.5, "centre": 0.5, "centre_bins": 8},
             "screens": 4,
-            "following": {"every": 3, "tasks": 4},
             "heldout": 4,
             "optimisation": OPTIMISATION,
         },
