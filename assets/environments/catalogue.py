@@ -121,8 +121,14 @@ def hints(app: AppInfo) -> Hints:
     taps: defaultdict[str, set[str]] = defaultdict(set)
     holds: defaultdict[str, set[str]] = defaultdict(set)
     samples: dict[str, str] = {}
+    ways: defaultdict[str, set[str]] = defaultdict(set)
     spec = find_spec(app.id)
-    for _, control in spec.all_controls():
+    for place, control in spec.all_controls():
+        if control.open:
+            ways[place].add(control.open)
+        for dialog in (control.dialog, control.hold):
+            if dialog:
+                ways[place].add(f"dialog:{dialog}")
         for name in (control.label, control.identity):
             if control.open:
                 taps[name].add(control.open)
@@ -137,13 +143,15 @@ def hints(app: AppInfo) -> Hints:
         {name: frozenset(places) for name, places in taps.items()},
         {name: frozenset(places) for name, places in holds.items()},
         samples,
+        {place: frozenset(places) for place, places in ways.items()},
     )
 
 
 def _sample(control: Control) -> str:
     """Something that the field takes."""
     if control.type in ("number", "decimal", "calculator"):
-        return f"{int(max(control.minimum or 0, 2 if control.maximum is None else min(2, control.maximum)))}"
+        number = int(max(control.minimum or 0, 2 if control.maximum is None else min(2, control.maximum)))
+        return str(number).ljust(control.length, "0")
     if control.type in ("phone", "dial"):
         return "13800138000"[: control.length or None]
     if control.type == "email":

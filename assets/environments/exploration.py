@@ -22,6 +22,9 @@ from assets.environments.task import canonical_json
 INPUT_KINDS = frozenset({"field", "search", "entry"})
 """Kinds of elements that take text."""
 
+TRIES = 2
+"""Times that an element is pressed because a place that is missing lies behind the one that it leads to."""
+
 SCROLLS = 6
 """Most times that one view is scrolled on."""
 
@@ -34,11 +37,13 @@ class Hints:
         taps: the places that a tap may lead to, by label and by each part of the id of what is tapped.
         holds: the same for long presses.
         samples: what a field takes that does not take anything, by the last part of its id.
+        ways: place -> the places that something on it may lead to.
     """
 
     taps: Mapping[str, frozenset[str]] = field(default_factory=dict)
     holds: Mapping[str, frozenset[str]] = field(default_factory=dict)
     samples: Mapping[str, str] = field(default_factory=dict)
+    ways: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -137,7 +142,7 @@ class _Explorer:
                 after = self._session.state()
                 if after == before:
                     continue
-                if self._arrive(after):
+                if self._arrive(after) or self._is_new(after, before):
                     self._go_on()
                 elif places(after) == places(before):  # what was locked here may be open now
                     self._plan(_CHANGED, self._session.snapshot())
@@ -187,9 +192,20 @@ class _Explorer:
         """Whether the spec says that this may lead to a place that is missing."""
         return self._may_reach(element, self._hints.taps) or self._may_reach(element, self._hints.holds)
 
+    def _is_new(self, after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+        """Whether a view that is known shows something that leads on: another row's page may have another button."""
+        if places(after) == places(before):
+            return False
+        return any(self._leads(element) and not self._pressed[element.id] for element in self._session.elements())
+
     def _may_reach(self, element: Element, hints: Mapping[str, frozenset[str]]) -> bool:
         names = (element.label, *element.id.split("/")[1:])  # the first part is the place where it stands
-        return any(not self._missing.isdisjoint(hints[name]) for name in names if name in hints)
+        places_of = [place for name in names if name in hints for place in hints[name]]
+        if not self._missing.isdisjoint(places_of):
+            return True
+        # What leads to where something may lead on is worth a few tries: each row has a page of its own.
+        before = any(not self._missing.isdisjoint(self._hints.ways.get(place, ())) for place in places_of)
+        return before and self._pressed[element.id] < TRIES
 
     def _press(self, press: str, element: Element) -> None:
         self._pressed[element.id] += 1
