@@ -22,8 +22,11 @@ from assets.environments.task import canonical_json
 INPUT_KINDS = frozenset({"field", "search", "entry"})
 """Kinds of elements that take text."""
 
+FORM_KINDS = INPUT_KINDS | {"checkbox"}
+"""Kinds of elements that a form is filled in by."""
+
 TRIES = 2
-"""Times that an element is pressed because a place that is missing lies behind the one that it leads to."""
+"""Times that an element is pressed because a place that is missing lies somewhere behind the one it leads to."""
 
 SCROLLS = 6
 """Most times that one view is scrolled on."""
@@ -84,6 +87,7 @@ class _Explorer:
         self._most = most
         self._views: set[str] = set()
         self._pressed: Counter[str] = Counter()
+        self._tries: Counter[str] = Counter()
         self._later: list[tuple[int, int, Any]] = []
         self._planned = 0
         self._left: Any = None
@@ -142,6 +146,9 @@ class _Explorer:
                 after = self._session.state()
                 if after == before:
                     continue
+                if _data(after) != _data(before) and self._pressed[element.id] == 1:
+                    self._tries.clear()  # what led nowhere may lead on now: a list may have another row
+                    self._plan(_CHANGED, self._session.snapshot())
                 if self._arrive(after) or self._is_new(after, before):
                     self._go_on()
                 elif places(after) == places(before):  # what was locked here may be open now
@@ -149,15 +156,17 @@ class _Explorer:
                 self._left = here
 
     def _fill(self) -> None:
-        """Type something into every field of this view, and go on from there."""
+        """Type something into every field of this view, tick what is to be ticked, and go on from there."""
         filled = False
-        for _, _, elements in self._scrolled(self._session.snapshot(), lambda element: element.kind in INPUT_KINDS):
+        for _, _, elements in self._scrolled(self._session.snapshot(), lambda element: element.kind in FORM_KINDS):
             for element in elements:
-                if element.kind in INPUT_KINDS and self._pressed[element.id] == 0:
-                    self._press("Click", element)
+                if element.kind not in FORM_KINDS or self._pressed[element.id]:
+                    continue
+                self._press("Click", element)
+                if element.kind in INPUT_KINDS:
                     name = element.id.rpartition("/")[2]
                     self._act(Action("Type", content=self._hints.samples.get(name, "12")))
-                    filled = True
+                filled = True
         if filled:
             self._arrive(self._session.state())
             self._go_on()
@@ -204,16 +213,32 @@ class _Explorer:
         if not self._missing.isdisjoint(places_of):
             return True
         # What leads to where something may lead on is worth a few tries: each row has a page of its own.
-        before = any(not self._missing.isdisjoint(self._hints.ways.get(place, ())) for place in places_of)
-        return before and self._pressed[element.id] < TRIES
+        return self._tries[element.id] < TRIES and not self._gates.isdisjoint(places_of)
+
+    @property
+    def _gates(self) -> set[str]:
+        """The places from which the spec has a way to one that is missing."""
+        gates: set[str] = set()
+        while True:
+            behind = gates | self._missing
+            more = {place for place, ways in self._hints.ways.items() if not behind.isdisjoint(ways)}
+            if more <= gates:
+                return gates
+            gates |= more
 
     def _press(self, press: str, element: Element) -> None:
         self._pressed[element.id] += 1
+        self._tries[element.id] += 1
         self._act(Action(press, point=from_pixel(*element.center, *self._size)))
 
     def _act(self, action: Action) -> None:
         self.walk.actions += 1
         self._session.act(action)
+
+
+def _data(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state without what is in view."""
+    return {name: part for name, part in state.items() if name != "view"}
 
 
 _FILL, _CHANGED, _REST = range(3)
