@@ -60,7 +60,7 @@ def default_reviewer(root: Path) -> str:
     try:
         done = subprocess.run(["git", "config", "user.name"], cwd=root, capture_output=True, text=True, check=False)
         return done.stdout.strip() or getpass.getuser()
-    except OSError:  # no Git, or an account without a name
+    except (OSError, KeyError):  # no Git, or an account without a name
         raise ParameterError("nobody knows who you are: give --reviewer NAME") from None
 
 
@@ -107,7 +107,8 @@ class ReviewQueue:
         Raises:
             Refused: it is no decision, or somebody else was faster.
         """
-        item = self._items.get(given.get("number", -1))
+        number = given.get("number")
+        item = self._items.get(number) if isinstance(number, int) else None
         if item is None:
             raise Refused("no such episode is for review")
         try:

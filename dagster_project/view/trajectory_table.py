@@ -179,7 +179,7 @@ def _review_state(report: Mapping[str, Any]) -> str:
 def _by_episode(
     episodes: _Rows, steps: _Rows
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(episode of each step, -1 for none; rows of the steps by episode and index; where in these each episode begins)."""
+    """(episode of each step, -1 for none; rows of steps by episode and index; where in these each begins)."""
     ids = episodes.column("id").combine_chunks()
     owners, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for batch in steps.batches(["episode_id", "index"], 65536):
