@@ -199,7 +199,11 @@ def viewer(browser: Browser, address: str) -> Iterator[Page]:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: problems.append(dialog.message))
-    page.on("request", lambda request: problems.append(request.url) if not request.url.startswith(address) else None)
+
+    def own(url: str) -> bool:
+        return _own(url) or url.startswith(address)
+
+    page.on("request", lambda request: problems.append(request.url) if not own(request.url) else None)
     page.goto(address)
     page.wait_for_function("document.querySelectorAll('.frame img').length > 0")
     yield page
