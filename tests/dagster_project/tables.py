@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 from PIL import Image, ImageDraw
+from playwright.sync_api import Page
 
 from assets.agent.actions import Action, action_to_row, render_response
 from assets.stage import write_parquet
@@ -127,6 +129,14 @@ def served(*arguments: str, root: Path = PROJECT) -> Iterator[tuple[subprocess.P
     finally:
         process.kill()
         process.wait()
+
+
+def wait_until(page: Page, expression: str, argument: Any = None) -> None:
+    """Wait for a condition in a page whose policy forbids what Playwright's own waiting does, `eval`."""
+    end = time.monotonic() + 60
+    while not page.evaluate(expression, argument):
+        assert time.monotonic() < end, f"{expression} does not come true"
+        page.wait_for_timeout(20)
 
 
 def said(*arguments: str, root: Path = PROJECT) -> subprocess.CompletedProcess[str]:

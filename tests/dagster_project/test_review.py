@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from assets.environments.chromium import find_chromium
 from assets.errors import InputError, ParameterError
 from assets.verified_trajectories.reviews import Review, read_reviews, write_review
-from dagster_project.view.review import Refused, ReviewQueue, default_reviewer
-from tests.dagster_project.tables import CLICK, episode, report, said, served, step, write_table
+from dagster_project.view.review import Refused, ReviewQueue, default_reviewer, review
+from tests.dagster_project.tables import CLICK, episode, report, said, served, step, wait_until, write_table
 
 TAGS = "</script><img src=x onerror=\"document.title='owned'\">"
 POINT = {"keypoint": "Open", "status": "unclear", "step": 0, "judge": "ocr", "evidence": "reads “Opn”"}
@@ -60,11 +60,16 @@ def opened(browser: Browser, address: str, problems: list[str]) -> Page:
 
 def wait_for(page: Page, name: str, left: int, total: int = 3) -> None:
     """Until this episode is there to be decided."""
-    page.wait_for_function(
+    wait_until(
+        page,
         "([name, left]) => document.querySelector('main h1')?.textContent.endsWith(name)"
         " && document.getElementById('left').textContent === left && !document.querySelector('footer button').disabled",
-        arg=[f" {name}", f"{left} of {total} disputed episodes are open"],
+        [f" {name}", f"{left} of {total} disputed episodes are open"],
     )
+
+
+def served_nothing(address: str) -> None:
+    raise AssertionError(f"there is nothing to decide, yet {address} asks")
 
 
 def verdicts(project: Path) -> dict[str, tuple[str, str, str]]:
@@ -117,8 +122,8 @@ def test_a_person_works_the_queue(browser: Browser, project: Path) -> None:
         "even": ("infeasible", "ada", ""),
     }  # fmt: skip
     assert summary.startswith("3 of 3 disputed episodes are decided, 3 of them now; keep ")
-    again = said("review", root=project)
-    assert (again.returncode, again.stdout.split(";")[0]) == (0, "3 of 3 disputed episodes are decided, 0 of them now")
+    again = review(project, "ada", served_nothing)
+    assert again.startswith("3 of 3 disputed episodes are decided, 0 of them now; keep ")
 
 
 def test_a_reviewer_knows_what_the_judges_know(browser: Browser, project: Path) -> None:
@@ -239,16 +244,14 @@ def test_what_is_no_decision_is_refused(given: dict[str, Any], project: Path) ->
 def test_a_file_that_is_no_decision_stops_nobody_without_a_word(project: Path) -> None:
     (project / "data" / "reviews").mkdir()
     (project / "data" / "reviews" / "merge.json").write_text("<<<<<<< HEAD")
-    done = said("review", "--reviewer", "ada", root=project)
-    assert done.returncode == InputError.exit_code
-    assert "merge.json is no review" in done.stderr
+    with pytest.raises(InputError, match=r"merge\.json is no review"):
+        review(project, "ada", served_nothing)
 
 
 def test_with_nothing_to_review_it_says_so(project: Path) -> None:
     verified = project / "data" / "verified_trajectories"
     write_table(verified, [episode("calm", 1)], [step("calm", 0, CLICK)], [report("calm")])
-    done = said("review", "--reviewer", "ada", root=project)
-    assert (done.returncode, done.stdout) == (0, "nothing to review: the judges are agreed about every episode\n")
+    assert review(project, "ada", served_nothing) == "nothing to review: the judges are agreed about every episode"
     write_table(verified, [episode("calm", 1)], [step("calm", 0, CLICK)], [report("gone", for_review=True)])
     with pytest.raises(InputError, match="names 'gone', which is no episode of it"):
         ReviewQueue(project, "ada")
