@@ -13,7 +13,7 @@ const svg = (tag, attributes = {}, ...children) => {
   element.append(...children);
   return element;
 };
-const percent = (share) => `${100 * share}%`;
+const percent = (share) => `${Number((100 * share).toFixed(3))}%`;
 const shareText = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
 
 const TONES = {
@@ -63,7 +63,7 @@ const ratioAt = (episode, position) => {
   return step?.width > 0 && step?.height > 0 ? step.width / step.height : 1;
 };
 const pictureAddress = (episode, position) => (episode.pictures ? episode.pictures[position] : `picture?number=${episode.number}&at=${position}`);
-const briefly = (action) => (action.brief ? `${action.name} “${action.brief}”` : action.name);
+const briefly = (action) => (action.brief ? `${action.name} ${action.brief}` : action.name);
 const nameOf = (episode, position) => {
   const step = episode.steps[position];
   return step === undefined ? "end" : step.actions.map(briefly).join(", ") || "not understood";

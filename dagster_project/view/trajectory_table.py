@@ -233,7 +233,7 @@ def _action(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": row["name"],
         "text": text,
-        "brief": row["content"] or "+".join(row["keys"] or []) or row["direction"] or "",
+        "brief": f"“{row['content']}”" if row["content"] else "+".join(row["keys"] or []) or row["direction"] or "",
         "points": [[(value + 0.5) / 1000 for value in point] for point in seen],
         "absent": row["point"] == list(REFUSAL),
         "direction": row["direction"],
