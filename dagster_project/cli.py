@@ -207,16 +207,55 @@ def parse(
         sys.exit(1)
 
 
-view = typer.Typer(no_args_is_help=True, help="Look at an output of the lineage in a local page.")
-app.add_typer(view, name="view")
+@app.command()
+def view(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="environments|TABLE|FOLDER",
+            help="the catalogue of apps, or trajectories: collected_trajectories, verified_trajectories, an imported "
+            "batch, or a folder with episodes.parquet and steps.parquet; default: the verified ones",
+        ),
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="only episodes of this policy")] = None,
+    of_app: Annotated[str | None, typer.Option("--app", help="only episodes in this app")] = None,
+    verdict: Annotated[str | None, typer.Option(help="completed | partial | infeasible | failed")] = None,
+    split: Annotated[str | None, typer.Option(help="only episodes of this split")] = None,
+    episode: Annotated[str | None, typer.Option(metavar="ID", help="only this episode")] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="write one file instead of serving")] = None,
+    most_steps: Annotated[int, typer.Option(help="that FILE may hold, pictures and all")] = 500,
+) -> None:
+    """Look at an output of the lineage in a local page: print its address and serve it until Ctrl-C."""
+    root = _root()
+    chosen = {"policy": policy, "app": of_app, "verdict": verdict, "split": split, "episode": episode}
+    if what == "environments":
+        if output is not None or any(chosen.values()):
+            raise ParameterError("options are for trajectories; the page of environments has filters of its own")
+        from dagster_project.view.environments import write_environments
+
+        print(write_environments(root).as_uri())
+        return
+    from dagster_project.view.trajectories import view_trajectories, write_trajectories
+
+    if output is None:
+        view_trajectories(root, what, chosen, lambda address: print(address, flush=True))
+    else:
+        write_trajectories(root, what, chosen, output, most_steps)
+        print(output.resolve().as_uri())
 
 
-@view.command()
-def environments() -> None:
-    """The catalogue of apps: search it, look at their screens, see what the probe found."""
-    from dagster_project.view.environments import write_environments
+@app.command()
+def review(
+    reviewer: Annotated[str | None, typer.Option(metavar="NAME", help="default: Git's user.name")] = None,
+) -> None:
+    """Decide about episodes that the judges can't agree on, in a local page, until Ctrl-C.
 
-    print(write_environments(_root()).as_uri())
+    Each decision is a small file in data/reviews. Keep them in Git: verified_trajectories reads them.
+    """
+    root = _root()
+    from dagster_project.view.review import review as serve
+
+    print(serve(root, reviewer, lambda address: print(address, flush=True)))
 
 
 @app.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import queue
-import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,7 +22,7 @@ from assets.environments.task import TaskContract
 from assets.errors import InfrastructureError, ParameterError
 from assets.stage import load_section
 from dagster_project.view.page import filled
-from dagster_project.view.server import LocalServer, Reply, reply_json
+from dagster_project.view.server import Reply, reply_json, serve
 
 ANSWER_SECONDS = 300.0
 """How long a page waits for the session."""
@@ -57,23 +56,18 @@ def play(
         size = screen_of(app, agent.screen, load_section(root / "params.yaml", "environments", Parameters))
     table = _Table(app, size, out, seed, agent.coordinate_digits)
     table.start()
-    server = LocalServer(
-        {
-            ("GET", ""): lambda _: Reply(filled("play.html", table.about).encode(), "text/html; charset=utf-8"),
-            ("GET", "screen"): table.screen,
-            ("POST", "act"): table.act,
-            ("POST", "instruction"): table.instruction,
-        }
-    )
-    before = {number: signal.signal(number, lambda *_: table.done.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        ready(server.address)
-        while not table.done.wait(0.2):
-            pass
+        serve(
+            {
+                ("GET", ""): lambda _: Reply(filled("play.html", table.about).encode(), "text/html; charset=utf-8"),
+                ("GET", "screen"): table.screen,
+                ("POST", "act"): table.act,
+                ("POST", "instruction"): table.instruction,
+            },
+            ready,
+            table.done,
+        )
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        server.close()
         table.close()
     return table.folder if (table.folder / "episodes.parquet").is_file() else None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -62,15 +64,42 @@ class LocalServer:
         self._thread.join()
 
 
+def serve(
+    routes: Mapping[tuple[str, str], Handler], ready: Callable[[str], None], done: threading.Event | None = None
+) -> None:
+    """Serve until `done` is set or the process is told to end; to be called in the main thread.
+
+    Args:
+        ready: called with the page's address.
+    """
+    over = done or threading.Event()
+    server = LocalServer(routes)
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        ready(server.address)
+        while not over.wait(0.2):
+            pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        server.close()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     routes: Mapping[tuple[str, str], Handler]
     secret: str
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that no longer wants what it asked for is no error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Request(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent one after the other; the body would wait for an answer
 
     def do_GET(self) -> None:
         self._answer(dict(parse_qsl(urlsplit(self.path).query)))
@@ -113,6 +142,7 @@ class _Request(BaseHTTPRequestHandler):
             "Content-Type": reply.type,
             "Content-Length": str(len(reply.body)),
             "Cache-Control": "no-store",
+            "Content-Security-Policy": "frame-ancestors 'none'",
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
             **reply.headers,
