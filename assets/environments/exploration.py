@@ -103,7 +103,7 @@ class _Explorer:
             elif job == _CHANGED:
                 self._go_on()
             else:
-                self._press_all(snapshot, leading=False)
+                self._press_all(snapshot, lambda element: not self._leads(element))
 
     @property
     def _done(self) -> bool:
@@ -125,7 +125,7 @@ class _Explorer:
         if self._done:
             return
         start = self._session.snapshot()
-        self._press_all(start, leading=True)
+        self._press_all(start, self._leads)
         self._plan(_FILL, start)
         self._plan(_REST, start)
 
@@ -133,13 +133,13 @@ class _Explorer:
         self._planned += 1
         heapq.heappush(self._later, (job, self._planned, snapshot))
 
-    def _press_all(self, start: Any, leading: bool) -> None:
-        """Press what leads to a place that is missing still, or all else. Stays wherever the last press led to."""
-        for here, before, elements in self._scrolled(start, lambda element: leading == self._leads(element)):
+    def _press_all(self, start: Any, wanted: Callable[[Element], bool]) -> None:
+        """Press what is wanted of this view. Stays wherever the last press led to."""
+        for here, before, elements in self._scrolled(start, wanted):
             for element in sorted(elements, key=lambda element: self._pressed[element.id]):
                 if self._done:
                     return
-                if element.kind in INPUT_KINDS or leading != self._leads(element):
+                if element.kind in INPUT_KINDS or not wanted(element):
                     continue
                 self._return()
                 self._press("LongPress" if self._may_reach(element, self._hints.holds) else "Click", element)
@@ -169,7 +169,11 @@ class _Explorer:
                 filled = True
         if filled:
             self._arrive(self._session.state())
+            start = self._session.snapshot()
             self._go_on()
+            if not self._done:  # a form is sent by one of its buttons
+                self._session.restore(start)
+                self._press_all(start, lambda element: element.kind == "button" and not self._leads(element))
 
     def _scrolled(
         self, start: Any, wanted: Callable[[Element], bool]
