@@ -78,9 +78,10 @@ class ReviewQueue:
         if not (folder / "reports.parquet").is_file():
             raise InputError(f"{folder} has no reports: `hesper run verified_trajectories` makes them")
         try:
-            self.reviewer = Review(episode="-", seen="0" * 64, verdict="failed", reviewer=reviewer.strip()).reviewer
+            named = Review(episode="-", seen="0" * 64, verdict="failed", reviewer=reviewer.strip(), note="")
         except ValidationError:
             raise ParameterError("a reviewer has a name of 1 to 100 letters") from None
+        self.reviewer = named.reviewer
         self.table = TrajectoryTable(folder)
         self.folder = root / "data" / "reviews"
         (root / ".hesper").mkdir(exist_ok=True)

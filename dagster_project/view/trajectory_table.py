@@ -79,7 +79,7 @@ class TrajectoryTable:
         columns = [*_ABOUT, "verdict"] if self.has_verdicts else [*_ABOUT]
         counts = np.diff(self._starts)
         reports = self.reports()
-        rows = []
+        rows: list[dict[str, Any]] = []
         for batch in self._episodes.batches(columns, 4096):
             for row in batch.to_pylist():
                 number = len(rows)
