@@ -1,0 +1,45 @@
+"""Which folder `hesper serve` serves: a path, or the version behind an alias of the registry."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assets.errors import InputError, ParameterError
+from assets.stage import directory_id
+from dagster_project import tracking
+
+if TYPE_CHECKING:
+    from dagster_project.materialise import Project
+
+
+def find_model(project: Project, what: str) -> Path:
+    """A model folder of this name, or the bytes of the version that has this alias.
+
+    They lie in the stage's output if that still is the version; else they are written from the DVC cache to
+    `.hesper/served/<id>`.
+
+    Raises:
+        ParameterError: there is neither.
+        InputError: the version's bytes are no longer here.
+    """
+    folder = Path(what)
+    if folder.is_dir():
+        return folder
+    version = tracking.behind_alias(project.root, what)
+    if version is None:
+        raise ParameterError(f"no folder '{what}', and no version of the registered model has this alias")
+    try:
+        identity, output = version.tags["dvc_hash"], project.root / version.tags["path"]
+    except KeyError as tag:
+        raise InputError(f"version {version.version} ({what}) lacks the tag {tag}, which says where it is") from None
+    if output.is_dir() and directory_id(output) == identity:
+        return output
+    kept = project.root / ".hesper" / "served" / identity.removesuffix(".dir")
+    if not kept.is_dir():
+        partial = kept.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        project.versions.export(identity, partial)
+        partial.rename(kept)
+    return kept
