@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +31,9 @@ def find_model(project: Project, what: str) -> Path:
     version = tracking.behind_alias(project.root, what)
     if version is None:
         raise ParameterError(f"no folder '{what}', and no version of the registered model has this alias")
-    try:
-        identity, output = version.tags["dvc_hash"], project.root / version.tags["path"]
-    except KeyError as tag:
-        raise InputError(f"version {version.version} ({what}) lacks the tag {tag}, which says where it is") from None
+    identity, output = version.tags.get("dvc_hash", ""), project.root / version.tags.get("path", "")
+    if not re.fullmatch(r"[0-9a-f]{32}\.dir", identity):
+        raise InputError(f"version {version.version} ({what}) lacks the tag dvc_hash, which says what its bytes are")
     if output.is_dir() and directory_id(output) == identity:
         return output
     kept = project.root / ".hesper" / "served" / identity.removesuffix(".dir")
