@@ -33,6 +33,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
@@ -495,7 +496,7 @@ class _Request(BaseHTTPRequestHandler):
         one = {"id": self.server.name, "object": "model", "created": self.server.begun, "owned_by": "hesper"}
         if self.path == "/v1/models":
             return {"object": "list", "data": [one]}
-        if self.path == f"/v1/models/{self.server.name}":
+        if unquote(self.path) == f"/v1/models/{self.server.name}":
             return one
         raise Refused("there are GET /v1/models and POST /v1/chat/completions", HTTPStatus.NOT_FOUND)
 
@@ -528,7 +529,8 @@ class _Request(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         """The body, once its size is known to be within the limit."""
-        self.close_connection = True  # until the body was read, what follows can't be told from it
+        # Until the body was read, what follows can't be told from it.
+        last, self.close_connection = self.close_connection, True
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch(r"[0-9]{1,12}", length):
             raise Refused("a request needs a Content-Length", HTTPStatus.LENGTH_REQUIRED)
@@ -539,7 +541,7 @@ class _Request(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise ConnectionError("the client hung up")
-        self.close_connection = self.headers.get("Connection", "").lower() == "close"
+        self.close_connection = last
         # A page in a browser can send this type to another origin only after asking, and it is never told yes.
         if self.headers.get_content_type() != "application/json":
             raise Refused("a request is application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)

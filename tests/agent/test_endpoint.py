@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             self.server.asked.append(body)
-            self.server.headers.append(dict(self.headers))
+            self.server.headers.append({name.lower(): value for name, value in self.headers.items()})
             script = self.server.script
             answer = script.pop(0) if len(script) > 1 else script[0]
             self.server.busy += 1
@@ -147,7 +147,7 @@ def test_an_answer_and_what_it_cost(server: Server) -> None:
     asked = endpoint(server, prices={"input": 2.0, "output": 5.0}, temperature=0.5, max_new_tokens=7)
     assert asked.ask(QUESTION) == "hello"
     assert server.asked == [{"model": "some-model", "messages": QUESTION, "temperature": 0.5, "max_tokens": 7}]
-    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     usage = asked.usage
     assert (usage.requests, usage.failures, usage.input_tokens, usage.output_tokens) == (1, 0, 10, 3)
     assert usage.cost == pytest.approx(35e-6)
