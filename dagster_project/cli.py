@@ -255,7 +255,7 @@ def serve(
     from assets.agent import server
     from dagster_project.serving import find_model
 
-    folder = find_model(_project(root), model)
+    folder = find_model(root, model)
     server.serve(
         folder,
         server.project_system_prompt(root),

@@ -26,8 +26,8 @@ Message = Mapping[str, Any]
 class Prices(StageParameters):
     """What a million tokens cost, in whatever currency the bill is in."""
 
-    input: float = Field(0.0, ge=0)
-    output: float = Field(0.0, ge=0)
+    input: float = Field(default=0.0, ge=0)
+    output: float = Field(default=0.0, ge=0)
 
 
 class EndpointParameters(StageParameters):
@@ -49,9 +49,9 @@ class EndpointParameters(StageParameters):
     model: str = ""
     key_variable: str = "OPENAI_API_KEY"
     seconds: PositiveFloat = 60.0
-    retries: int = Field(2, ge=0)
+    retries: int = Field(default=2, ge=0)
     concurrent: PositiveInt = 4
-    temperature: float = Field(0.0, ge=0)
+    temperature: float = Field(default=0.0, ge=0)
     max_new_tokens: PositiveInt = 512
     prices: Prices = Prices()
 
@@ -179,9 +179,10 @@ class Endpoint:
         with ThreadPoolExecutor(self.parameters.concurrent) as pool:
             return list(pool.map(one, conversations))
 
-    def _count(self, **counts: int) -> None:
+    def _count(self, failures: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        asked = Usage(1, failures, input_tokens, output_tokens)
         with self._counting:
-            self.usage = self.usage.plus(Usage(requests=1, **counts))
+            self.usage = self.usage.plus(asked)
 
 
 def _host(url: str) -> str:

@@ -7,7 +7,7 @@ it (see fan.py). Training and inference render one chat template, the tokenizer'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -135,7 +135,7 @@ def encode(
 
 
 def encode_chat(
-    tokenizer: PreTrainedTokenizerBase, image_tokens: Sequence[int], chat: Sequence[Mapping[str, Any]]
+    tokenizer: PreTrainedTokenizerBase, image_tokens: Sequence[int], chat: Sequence[dict[str, Any]]
 ) -> Prompt:
     """Token ids of any chat, up to where the model answers; `image_tokens` as in `encode`.
 

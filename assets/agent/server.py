@@ -230,7 +230,7 @@ class Question:
     """A request as the model takes it: pictures in the order of the chat, and how to answer."""
 
     images: tuple[bytes, ...]
-    chat: tuple[Mapping[str, Any], ...]
+    chat: tuple[dict[str, Any], ...]
     temperature: float
     max_new_tokens: int
     seed: int | None
@@ -483,8 +483,8 @@ class _Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def setup(self) -> None:
-        self.timeout = self.server.limits.silence
         super().setup()
+        self.connection.settimeout(self.server.limits.silence)
 
     def do_GET(self) -> None:
         self._reply(self._models)

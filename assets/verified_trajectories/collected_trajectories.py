@@ -77,7 +77,7 @@ class Player(StageParameters):
     share: float = Field(gt=0, le=1)
     endpoint: EndpointParameters | None = None
     folder: str = ""
-    id: str = Field("", pattern=r"^([0-9a-f]{32}\.dir)?$")
+    id: str = Field(default="", pattern=r"^([0-9a-f]{32}\.dir)?$")
     max_new_tokens: PositiveInt = 256
     threads: PositiveInt = 1
     sessions: PositiveInt = 4

@@ -115,11 +115,11 @@ def test_the_explorer_goes_back_scrolls_and_types_words() -> None:
     from assets.environments.session import rollout
     from assets.verified_trajectories.explorer import ExplorerPolicy
 
-    task = TaskContract("t", "mobile", "notes-en", "en", "")
+    task = TaskContract("t", "mobile", "mail-en", "en", "")
     with Sessions((192, 192)) as sessions:
         session = sessions.get("mobile", task.app)
-        episodes = [rollout(session, task, ExplorerPolicy(session, task, random.Random(7)), 40) for _ in range(2)]
-        other = rollout(session, task, ExplorerPolicy(session, task, random.Random(8)), 40)
+        episodes = [rollout(session, task, ExplorerPolicy(session, task, random.Random(7)), 30) for _ in range(2)]
+        other = rollout(session, task, ExplorerPolicy(session, task, random.Random(8)), 30)
     assert episodes[0] == episodes[1] != other
     done = [action for step in [*episodes[0].steps, *other.steps] for action in step.actions]
     assert {action.name for action in done} == {"Click", "PressBack", "Swipe", "Type"}
@@ -288,9 +288,9 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(project: Pa
 
 def test_models_of_a_folder_and_of_an_endpoint_play_alike(project: Path, tmp_path: Path) -> None:
     from assets.agent.server import ModelServer
-    from tests.checkpoints.micro_project import make_project
+    from tests.agent.micro_model import make_micro_model
 
-    model = make_project(tmp_path / "micro") / "models" / "midtrained"
+    model = make_micro_model(tmp_path / "micro", ["Save", "Open", "mobile"])
     local = {"name": "local", "share": 0.5, "folder": str(model), "id": directory_id(model), "max_new_tokens": 24}
     with ModelServer(model, "brief", name="micro", threads=1) as server:
         endpoint = {"url": server.address, "model": "micro", "max_new_tokens": 24}
