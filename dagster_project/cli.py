@@ -304,6 +304,33 @@ def import_(
     print(arrivals[0])
 
 
+@app.command()
+def serve(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL_FOLDER|ALIAS", help="a folder, or an alias of the registry")
+    ] = "champion",
+    port: Annotated[int, typer.Option(help="0: a free one")] = 8000,
+    name: Annotated[str | None, typer.Option(help="what requests call it; default: MODEL's last part")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="of an answer, where a request does not say")] = 512,
+    threads: Annotated[int | None, typer.Option(min=1, help="of torch")] = None,
+) -> None:
+    """Serve a model to OpenAI-compatible clients on this machine: /v1/models, /v1/chat/completions. Ctrl-C ends it."""
+    root = _root()
+    from assets.agent import server
+    from dagster_project.serving import find_model
+
+    folder = find_model(root, model)
+    server.serve(
+        folder,
+        server.project_system_prompt(root),
+        port,
+        name or Path(model).resolve().name,
+        max_new_tokens,
+        threads,
+        lambda ready: print(f"{ready.name} answers at {ready.address}", flush=True),
+    )
+
+
 # --- profiles --------------------------------------------------------------------------------------------------------
 
 

@@ -213,10 +213,15 @@ def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
 
 def champion(root: Path) -> Any:
     """The model version that bears the alias `champion`, or None."""
+    return behind_alias(root, CHAMPION)
+
+
+def behind_alias(root: Path, alias: str) -> Any:
+    """The version of the registered model that bears an alias, or None."""
     from mlflow.exceptions import MlflowException
 
     try:
-        return connect(root).get_model_version_by_alias(REGISTERED_MODEL, CHAMPION)
+        return connect(root).get_model_version_by_alias(REGISTERED_MODEL, alias)
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from assets.agent import fan
 from assets.agent.processor import Patches, Processor
-from assets.agent.prompts import Prompt
+from assets.agent.prompts import IMAGE, Prompt
+from assets.agent.tokenizer import token_id
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +34,7 @@ class Answer:
 def sample(
     model: PreTrainedModel,
     processor: Processor,
-    questions: Sequence[tuple[bytes, Prompt]],
+    questions: Sequence[tuple[bytes | tuple[bytes, ...], Prompt]],
     *,
     samples: int = 1,
     temperature: float = 0.0,
@@ -43,20 +44,22 @@ def sample(
 ) -> list[list[Answer]]:
     """Answer questions `(screenshot, prompt)`: `samples` answers to each, in the order of the questions.
 
-    At temperature 0 the likeliest token is taken, and log-probabilities are those of temperature 1. Questions about
-    one screenshot share its encoding when they stand next to each other; at most `rows` answers run at once.
+    A question may show several screenshots of one size, in the order in which its prompt has them. At temperature 0
+    the likeliest token is taken, and log-probabilities are those of temperature 1. Questions about one screenshot
+    share its encoding when they stand next to each other; at most `rows` answers run at once.
     """
     answers: list[list[Answer]] = [[] for _ in questions]
-    for members in _batches(processor, questions, max(1, rows // samples)):
-        prefixes: dict[tuple[bytes, tuple[int, ...]], int] = {}
+    shots = [(shown,) if isinstance(shown, bytes) else shown for shown, _ in questions]
+    for members in _batches(processor, shots, [prompt for _, prompt in questions], max(1, rows // samples)):
+        prefixes: dict[tuple[tuple[bytes, ...], tuple[int, ...]], int] = {}
         owner: list[int] = []
         prompts: list[tuple[int, ...]] = []
         for index in members:
-            image, prompt = questions[index]
-            prefix = prefixes.setdefault((image, prompt.prefix), len(prefixes))
+            prompt = questions[index][1]
+            prefix = prefixes.setdefault((shots[index], prompt.prefix), len(prefixes))
             owner += [prefix] * samples
             prompts += [prompt.suffix] * samples
-        shown = [(ids, [processor.patches(image)]) for image, ids in prefixes]
+        shown = [(ids, [processor.patches(image) for image in images]) for images, ids in prefixes]
         drawn = _decode(model, processor, shown, owner, prompts, temperature, max_new_tokens, generator)
         for place, index in enumerate(members):
             answers[index] = drawn[place * samples : (place + 1) * samples]
@@ -69,11 +72,17 @@ def decode(processor: Processor, answer: Answer) -> str:
     return str(processor.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def _batches(processor: Processor, questions: Sequence[tuple[bytes, Prompt]], limit: int) -> list[list[int]]:
-    """Indices of questions that can run in one fan (prefixes of one length and grid), at most `limit` at once."""
-    alike: dict[tuple[int, tuple[int, int]], list[int]] = {}
-    for index, (image, prompt) in enumerate(questions):
-        alike.setdefault((len(prompt.prefix), processor.patches(image).grid), []).append(index)
+def _batches(
+    processor: Processor, shots: Sequence[Sequence[bytes]], prompts: Sequence[Prompt], limit: int
+) -> list[list[int]]:
+    """Indices of questions that can run in one fan (prefixes of one form and grid), at most `limit` at once."""
+    alike: dict[tuple[object, ...], list[int]] = {}
+    image_token = token_id(processor.tokenizer, IMAGE)
+    for index, (images, prompt) in enumerate(zip(shots, prompts, strict=True)):
+        first = prompt.prefix.index(image_token)
+        where = () if len(images) == 1 else tuple(token == image_token for token in prompt.prefix[first:])
+        form = (len(prompt.prefix), first, where, *(processor.patches(image).grid for image in images))
+        alike.setdefault(form, []).append(index)
     return [members[start : start + limit] for members in alike.values() for start in range(0, len(members), limit)]
 
 

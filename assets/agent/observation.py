@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from assets.agent.actions import ACTIONS, Action, render_response
+from assets.errors import InfrastructureError
 
 Box = tuple[float, float, float, float]
 """Pixels of a screenshot, half-open: x0, y0, x1, y1."""
@@ -21,6 +22,7 @@ class Observation:
         screenshot: PNG bytes of `width` x `height` pixels.
         history: every earlier response of the episode, oldest first.
         note: text that the last action asked for (the URL of a GetUrl, the options of a `<select>`), if any.
+        earlier: screenshots of the turns before this one, oldest first.
     """
 
     screenshot: bytes
@@ -30,6 +32,7 @@ class Observation:
     instruction: str
     history: tuple[str, ...] = ()
     note: str | None = None
+    earlier: tuple[bytes, ...] = ()
 
 
 class Policy(Protocol):
@@ -37,8 +40,11 @@ class Policy(Protocol):
 
     name: str
 
-    def respond(self, observations: Sequence[Observation]) -> list[str]:
-        """One response for each observation; they are independent of one another and may be batched."""
+    def respond(self, observations: Sequence[Observation]) -> Sequence[str | InfrastructureError]:
+        """One response for each observation; they are independent of one another and may be batched.
+
+        An error stands where there is no answer because something between here and the model broke.
+        """
         ...
 
 

@@ -98,18 +98,22 @@ def messages(
     `history` holds every earlier response as text, oldest first. `hint` is what a teacher, and never the student, is
     told of the answer (METHOD.md, MOPD). Text from tasks can't forge the template's own tokens.
     """
-    if system_prompt == "brief":
-        system = platform or SCREEN
-    else:
-        system = _FULL[platform] if platform is not None else _FULL_SCREEN
     text = "\n".join([instruction, *history])
     if hint is not None:
         text += f"\n{hint}"
     content: list[dict[str, Any]] = [{"type": "image"}] * images
     return [
-        {"role": "system", "content": system},
-        {"role": "user", "content": [*content, {"type": "text", "text": _plain(text)}]},
+        {"role": "system", "content": _system_line(platform, system_prompt)},
+        {"role": "user", "content": [*content, {"type": "text", "text": plain(text)}]},
     ]
+
+
+def reword(system: str, system_prompt: SystemPrompt) -> str:
+    """A system line of `messages`, brief or full, worded as `system_prompt` has it; any other text as it is."""
+    for platform in (None, *_FULL):
+        if system in (_system_line(platform, "brief"), _system_line(platform, "full")):
+            return _system_line(platform, system_prompt)
+    return plain(system)
 
 
 def encode(
@@ -127,7 +131,18 @@ def encode(
         InputError: the chat template doesn't put each screenshot in its place before the text.
     """
     chat = messages(platform, instruction, history, system_prompt, len(image_tokens), hint)
-    text = str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True))
+    return encode_chat(tokenizer, image_tokens, chat)
+
+
+def encode_chat(
+    tokenizer: PreTrainedTokenizerBase, image_tokens: Sequence[int], chat: Sequence[dict[str, Any]]
+) -> Prompt:
+    """Token ids of any chat, up to where the model answers; `image_tokens` as in `encode`.
+
+    Raises:
+        InputError: the chat template doesn't put each screenshot in its place.
+    """
+    text = str(tokenizer.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=True))
     head, mark, tail = text.rpartition(IMAGE_END)
     pieces = head.split(IMAGE)
     if not mark or len(pieces) != len(image_tokens) + 1:
@@ -143,9 +158,15 @@ def encode(
 
 def encode_response(tokenizer: PreTrainedTokenizerBase, response: str) -> tuple[int, ...]:
     """Token ids of an answer, the end-of-turn token included."""
-    return (*tokenizer.encode(_plain(response), add_special_tokens=False), tokenizer.eos_token_id)
+    return (*tokenizer.encode(plain(response), add_special_tokens=False), tokenizer.eos_token_id)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that can't be read as one of the template's own tokens, which are all written `<|…|>`."""
     return text.replace("<|", "< |")
+
+
+def _system_line(platform: str | None, system_prompt: SystemPrompt) -> str:
+    if system_prompt == "brief":
+        return platform or SCREEN
+    return _FULL[platform] if platform is not None else _FULL_SCREEN

@@ -290,14 +290,18 @@ class _Player:
                 instruction=self.episode.task.instruction,
                 history=self._history,
                 note=self.session.note(),
+                earlier=tuple(step.screenshot.png for step in self.episode.steps),
             )
         except InfrastructureError:
             self._broke()
             return False
         return True
 
-    def play(self, text: str, boxes: Sequence[Box]) -> None:
-        """Carry out one response and record the step."""
+    def play(self, text: str | InfrastructureError, boxes: Sequence[Box]) -> None:
+        """Carry out one response and record the step; the episode is over where there is none."""
+        if isinstance(text, InfrastructureError):
+            self._broke()
+            return
         error = ""
         try:
             response = parse_response(text, self.session.platform)

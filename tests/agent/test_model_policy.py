@@ -13,6 +13,7 @@ from assets.agent.matching import Match
 from assets.agent.model_policy import ModelPolicy, match_sample, prompt_of, score_samples
 from assets.agent.observation import Observation
 from assets.agent.samples import Sample
+from tests.agent.micro_model import make_micro_model
 
 WORDS = ("Save", "Open", "screen", "mobile", "web", "desktop")
 
@@ -20,22 +21,7 @@ WORDS = ("Save", "Open", "screen", "mobile", "web", "desktop")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights."""
-    import torch
-
-    from assets.agent.model import save_model
-    from assets.agent.processor import Processor, make_image_processor
-    from assets.agent.tokenizer import make_tokenizer
-    from assets.checkpoints.tiny_model import Architecture, make_model
-
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    processor = Processor(make_tokenizer(WORDS), make_image_processor())
-    architecture = Architecture(
-        hidden=32, decoder_layers=1, vision_layers=1, heads=2, attention="full", init_std=0.2, position_std=0.3
-    )
-    path = tmp_path_factory.mktemp("models") / "micro"
-    save_model(make_model(architecture, processor.tokenizer), processor, path)
-    return path
+    return make_micro_model(tmp_path_factory.mktemp("models") / "micro", WORDS)
 
 
 def screenshot(shade: int) -> bytes:
