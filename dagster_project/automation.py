@@ -2,45 +2,55 @@
 
 - `retrain` (schedule): the verdicts of the last round become feedback for the next round's capability catalogue, then
   the lineage is brought up to date.
-- `new_data` (sensor): a batch of trajectories that lies in the inbox is checked, versioned with DVC and becomes a
-  partition of `imported_batches`. A broken batch goes to `quarantine` in the inbox with a file that says why.
+- `new_data` (sensor): a batch of trajectories that lies in the inbox is read, checked, versioned with DVC and becomes a
+  partition of `imported_batches`, see inbox.py. What is wrong with it goes to the quarantine, a reason each.
 - `changed_upstream` (automation sensor): an asset is materialised when something it is made from has new bytes.
 
 All three are off until turned on in Dagster.
 """
 
 import os
-import re
 import shutil
-import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from assets.errors import HesperError, InputError
-from assets.stage import StageParameters, directory_id, load_section, load_yaml
+from assets.errors import HesperError, InfrastructureError
+from assets.stage import StageParameters, load_section, load_yaml, validate_section
 from dagster_project import launch
-from dagster_project.checks import suites, validate
+from dagster_project.inbox import IMPORTED, batches, open_inbox, take_inbox
 from dagster_project.materialise import Project
 
-IMPORTED = "imported_batches"
+if TYPE_CHECKING:
+    from assets.verified_trajectories.imports.parameters import ImportParameters
+
 FEEDBACK = "feedback"
 REVIEWS = "reviews"
 VERIFIED = "verified_trajectories"
-COLLECTED = "collected_trajectories"
-TABLES = ("episodes.parquet", "steps.parquet")
-
-BATCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Automation(StageParameters):
     """Section `automation` of params.yaml."""
 
-    inbox: str = Field("inbox", description="folder that is watched for new batches")
+    inbox: str = Field("inbox", description="folder, or s3://bucket/prefix, that is watched for new batches")
     retrain_at: str = Field("0 3 * * 0", description="cron expression of the retraining schedule, UTC")
     settle_seconds: float = Field(10.0, ge=0, description="a batch is taken when none of its files changed for so long")
+    imports: dict[str, Any] = Field({}, description="limits of what is taken from outside, see ImportParameters")
+
+    @model_validator(mode="after")
+    def _check_imports(self) -> "Automation":
+        if self.imports:
+            self.limits()
+        return self
+
+    def limits(self) -> "ImportParameters":
+        """The limits, typed. Looked up late: a project without batches from outside has no such part."""
+        from assets.verified_trajectories.imports.parameters import ImportParameters
+
+        return validate_section(self.imports, "automation.imports", ImportParameters, "params.yaml")
 
 
 def load_automation(root: Path) -> Automation:
@@ -109,22 +119,24 @@ def build_automation(project: Project) -> dg.Definitions:
         description=f"Takes batches from {settings.inbox}.",
     )
     def new_data(context) -> dg.SensorResult | dg.SkipReason:  # type: ignore[no-untyped-def]
-        refused = take_inbox(project, load_automation(project.root))
-        for name, reason in refused.items():
-            context.log.warning(f"{name}: {reason}")
+        now = load_automation(project.root)
+        try:
+            inbox = open_inbox(project.root, now.inbox)
+            arrivals = take_inbox(project, inbox, now.limits(), now.settle_seconds, wait=0)
+        except InfrastructureError as error:
+            return dg.SkipReason(str(error))
+        for arrival in arrivals:
+            (context.log.warning if arrival.rejections or arrival.refused else context.log.info)(str(arrival))
         known = set(context.instance.get_dynamic_partitions(IMPORTED))
-        new = {name: identity for name, identity in batches(project).items() if name not in known}
-        if not new:
-            return dg.SkipReason(f"no new batch; {len(refused)} refused")
+        recorded = context.instance.get_materialized_partitions(dg.AssetKey(IMPORTED))
+        there = batches(project)
+        added, new = sorted(there.keys() - known), sorted(there.keys() - recorded)
+        if not added and not new:
+            return dg.SkipReason(f"no new batch; {sum(arrival.refused for arrival in arrivals)} refused")
         partitions = dg.DynamicPartitionsDefinition(name=IMPORTED)
         return dg.SensorResult(
-            dynamic_partitions_requests=[partitions.build_add_request(sorted(new))],
-            asset_events=[
-                dg.AssetMaterialization(
-                    IMPORTED, partition=name, tags={"dagster/data_version": identity}, metadata={"dvc_id": identity}
-                )
-                for name, identity in sorted(new.items())
-            ],
+            dynamic_partitions_requests=[partitions.build_add_request(added)] if added else [],
+            asset_events=[_materialization(project, name, there[name]) for name in new],
         )
 
     return dg.Definitions(
@@ -144,6 +156,20 @@ def build_automation(project: Project) -> dg.Definitions:
                 "changed_upstream", target=dg.AssetSelection.all(), default_status=dg.DefaultSensorStatus.STOPPED
             ),
         ],
+    )
+
+
+def _materialization(project: Project, name: str, identity: str) -> dg.AssetMaterialization:
+    """What Dagster is told of an imported batch."""
+    from assets.verified_trajectories.imports.batches import origin_of
+
+    origin: Mapping[str, Any] = origin_of(project.root / project.lineage.external[IMPORTED] / name)
+    told = {key: origin[key] for key in ("format", "episodes", "rejections") if key in origin}
+    return dg.AssetMaterialization(
+        IMPORTED,
+        partition=name,
+        tags={"dagster/data_version": identity},
+        metadata={"dvc_id": identity, **told},
     )
 
 
@@ -169,110 +195,3 @@ def take_feedback(project: Project) -> str | None:
     shutil.copyfile(source, partial)
     os.replace(partial, target)
     return target.name
-
-
-# --- the inbox -------------------------------------------------------------------------------------------------------
-
-
-def take_inbox(project: Project, settings: Automation) -> dict[str, str]:
-    """Version every good batch of the inbox and set the broken ones aside. Returns batch -> reason of the refused."""
-    inbox = project.root / settings.inbox
-    target = project.root / project.lineage.external[IMPORTED]
-    refused: dict[str, str] = {}
-    if inbox.is_dir():
-        for batch in sorted(inbox.iterdir()):
-            if batch.name in ("quarantine", ".gitkeep") or not _settled(batch, settings.settle_seconds):
-                continue
-            try:
-                check_batch(batch)
-                if (target / batch.name).exists():
-                    raise InputError(f"a batch named {batch.name} was imported before: names are for ever")
-                _move(batch, target / batch.name)
-            except InputError as error:
-                refused[batch.name] = str(error)
-                _quarantine(inbox / "quarantine", batch, str(error))
-    for batch in sorted(target.iterdir()):
-        if (
-            batch.is_dir()
-            and not batch.name.endswith(".partial")
-            and not batch.with_name(f"{batch.name}.dvc").is_file()
-        ):
-            project.versions.add(batch)  # also what a process that was killed after the move left undone
-    return refused
-
-
-def batches(project: Project) -> dict[str, str]:
-    """Name -> DVC id of every imported batch."""
-    folder = project.root / project.lineage.external[IMPORTED]
-    found = {}
-    for file in sorted(folder.glob("*.dvc")):
-        found[file.stem] = str(load_yaml(file)["outs"][0]["md5"])
-    return found
-
-
-def check_batch(batch: Path) -> None:
-    """Whether a folder is a batch of trajectories in this project's format.
-
-    Raises:
-        InputError: saying what is wrong with it.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from assets.environments.trajectory import episodes_schema, steps_schema
-
-    if not BATCH_NAME.fullmatch(batch.name):
-        raise InputError(f"the name {batch.name!r} is not made of letters, digits, '.', '_' and '-'")
-    if batch.is_symlink() or not batch.is_dir():
-        raise InputError("a batch is a folder")
-    for path in sorted(batch.rglob("*")):
-        if path.is_symlink() or not path.is_file() or path.name not in TABLES or path.parent != batch:
-            raise InputError(f"{path.relative_to(batch)} does not belong in a batch; it holds {' and '.join(TABLES)}")
-    for name, schema in zip(TABLES, (episodes_schema(), steps_schema()), strict=True):
-        if not (batch / name).is_file():
-            raise InputError(f"{name} is missing")
-        try:
-            found = pq.read_schema(batch / name)
-            pq.ParquetFile(batch / name).read()
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{name} can't be read: {error}") from None
-        for field in schema:
-            if field.name not in found.names:
-                raise InputError(f"{name} has no column {field.name}")
-            if found.field(field.name).type != field.type:
-                raise InputError(f"{name}: column {field.name} is {found.field(field.name).type}, not {field.type}")
-    for table, suite in suites()[COLLECTED].items():
-        _, findings = validate(batch, table, suite)
-        if findings:
-            raise InputError("; ".join(f"{table}: {item.expectation}, {item.failing} failing" for item in findings))
-
-
-def _settled(batch: Path, seconds: float) -> bool:
-    try:
-        times = [path.lstat().st_mtime for path in (batch, *batch.rglob("*"))]
-    except FileNotFoundError:
-        return False
-    return time.time() - max(times) >= seconds
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move a folder so that it is either there whole or not at all, across file systems too."""
-    partial = target.with_name(f"{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(source, partial)
-    if directory_id(partial) != directory_id(source):
-        raise InputError("it changed while it was copied")
-    os.replace(partial, target)
-    shutil.rmtree(source)
-
-
-def _quarantine(folder: Path, batch: Path, reason: str) -> None:
-    folder.mkdir(exist_ok=True)
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", batch.name) or "batch"
-    place, number = folder / name, 1
-    while place.exists() or place.is_symlink():
-        number += 1
-        place = folder / f"{name}.{number}"
-    os.replace(batch, place)
-    place.with_name(f"{place.name}.reason.txt").write_text(reason + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assets.errors import INTERRUPTED, HesperError, ParameterError, StorageError, TrackingError
+from assets.errors import INTERRUPTED, HesperError, InputError, ParameterError, StorageError, TrackingError
 
 if TYPE_CHECKING:
     from dagster_project.history import Ancestry
@@ -277,6 +277,28 @@ def play(
         root, name, out or root / "data" / "played", read_size(size), seed, lambda address: print(address, flush=True)
     )
     print(f"recorded in {folder}" if folder else "nothing was done, so nothing is recorded")
+
+
+@app.command(name="import")
+def import_(
+    path: Annotated[Path, typer.Argument(help="a folder of trajectories, see docs/new_data.md; it stays where it is")],
+    name: Annotated[str | None, typer.Option(help="of the batch; default: the folder's")] = None,
+) -> None:
+    """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside."""
+    root = _root()
+    project = _project(root)
+    from dagster_project.automation import load_automation
+    from dagster_project.inbox import FolderInbox, HandedFolder, take_inbox
+
+    if not path.is_dir():
+        raise ParameterError(f"{path} is no folder: a batch is one")
+    handed = HandedFolder(path, name or path.resolve().name, FolderInbox(root / "inbox"))
+    (arrival,) = take_inbox(project, handed, load_automation(root).limits(), 0.0) or (None,)
+    if arrival is None:
+        raise InputError(f"{path} changed while it was read: import it when it is complete")
+    if arrival.refused:
+        raise InputError(str(arrival))
+    print(arrival)
 
 
 # --- profiles --------------------------------------------------------------------------------------------------------
