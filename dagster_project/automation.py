@@ -11,7 +11,6 @@ All three are off until turned on in Dagster.
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,16 +126,12 @@ def build_automation(project: Project) -> dg.Definitions:
             return dg.SkipReason(str(error))
         for arrival in arrivals:
             (context.log.warning if arrival.rejections or arrival.refused else context.log.info)(str(arrival))
-        known = set(context.instance.get_dynamic_partitions(IMPORTED))
-        recorded = context.instance.get_materialized_partitions(dg.AssetKey(IMPORTED))
-        there = batches(project)
-        added, new = sorted(there.keys() - known), sorted(there.keys() - recorded)
-        if not added and not new:
+        added, events = unrecorded(project, context.instance)
+        if not added and not events:
             return dg.SkipReason(f"no new batch; {sum(arrival.refused for arrival in arrivals)} refused")
         partitions = dg.DynamicPartitionsDefinition(name=IMPORTED)
         return dg.SensorResult(
-            dynamic_partitions_requests=[partitions.build_add_request(added)] if added else [],
-            asset_events=[_materialization(project, name, there[name]) for name in new],
+            dynamic_partitions_requests=[partitions.build_add_request(added)] if added else [], asset_events=events
         )
 
     return dg.Definitions(
@@ -159,18 +154,32 @@ def build_automation(project: Project) -> dg.Definitions:
     )
 
 
-def _materialization(project: Project, name: str, identity: str) -> dg.AssetMaterialization:
-    """What Dagster is told of an imported batch."""
+# --- imported batches -------------------------------------------------------------------------------------------------
+
+
+def unrecorded(project: Project, instance: dg.DagsterInstance) -> tuple[list[str], list[dg.AssetMaterialization]]:
+    """Partitions that Dagster doesn't have yet, and materialisations that it wasn't told of, of imported batches."""
     from assets.verified_trajectories.imports.batches import origin_of
 
-    origin: Mapping[str, Any] = origin_of(project.root / project.lineage.external[IMPORTED] / name)
-    told = {key: origin[key] for key in ("format", "episodes", "rejections") if key in origin}
-    return dg.AssetMaterialization(
-        IMPORTED,
-        partition=name,
-        tags={"dagster/data_version": identity},
-        metadata={"dvc_id": identity, **told},
-    )
+    there = batches(project)
+    events = []
+    for name in sorted(there.keys() - instance.get_materialized_partitions(dg.AssetKey(IMPORTED))):
+        origin = origin_of(project.root / project.lineage.external[IMPORTED] / name)
+        told = {key: origin[key] for key in ("format", "episodes", "rejections") if key in origin}
+        tags = {"dagster/data_version": there[name]}
+        events.append(
+            dg.AssetMaterialization(IMPORTED, partition=name, tags=tags, metadata={"dvc_id": there[name], **told})
+        )
+    return sorted(there.keys() - set(instance.get_dynamic_partitions(IMPORTED))), events
+
+
+def record(project: Project, instance: dg.DagsterInstance) -> None:
+    """Tell Dagster of every imported batch that it doesn't know; the sensor does the same at its next tick."""
+    added, events = unrecorded(project, instance)
+    if added:
+        instance.add_dynamic_partitions(IMPORTED, added)
+    for event in events:
+        instance.report_runless_asset_event(event)
 
 
 # --- feedback --------------------------------------------------------------------------------------------------------

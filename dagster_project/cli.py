@@ -287,18 +287,21 @@ def import_(
     """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside."""
     root = _root()
     project = _project(root)
-    from dagster_project.automation import load_automation
+    from dagster_project.automation import load_automation, record
     from dagster_project.inbox import FolderInbox, HandedFolder, take_inbox
 
     if not path.is_dir():
         raise ParameterError(f"{path} is no folder: a batch is one")
     handed = HandedFolder(path, name or path.resolve().name, FolderInbox(root / "inbox"))
-    (arrival,) = take_inbox(project, handed, load_automation(root).limits(), 0.0) or (None,)
-    if arrival is None:
+    arrivals = take_inbox(project, handed, load_automation(root).limits(), 0.0)
+    if not arrivals:
         raise InputError(f"{path} changed while it was read: import it when it is complete")
-    if arrival.refused:
-        raise InputError(str(arrival))
-    print(arrival)
+    if arrivals[0].refused:
+        raise InputError(str(arrivals[0]))
+    from dagster_project import launch
+
+    record(project, launch.open_instance(root))
+    print(arrivals[0])
 
 
 # --- profiles --------------------------------------------------------------------------------------------------------

@@ -133,8 +133,9 @@ def take_inbox(
     """
     arrivals = []
     with _alone(project, wait):
-        _finish_versions(project)
-        for name in inbox.ready(settle_seconds):
+        arriving = inbox.ready(settle_seconds)
+        _finish_versions(project, arriving)
+        for name in arriving:
             arrival = _take(project, inbox, name, parameters)
             if arrival is not None:
                 arrivals.append(arrival)
@@ -234,8 +235,8 @@ def _check_name(name: str) -> None:
         raise InputError(f"the name {name!r} ends as names of DVC and of work folders do")
 
 
-def _finish_versions(project: Project) -> None:
-    """Version what a process that was killed had already renamed, and drop what DVC left half done."""
+def _finish_versions(project: Project, arriving: Sequence[str]) -> None:
+    """Version what a process that was killed had already renamed. What DVC left half done is imported again."""
     from assets.verified_trajectories.imports.batches import is_whole
 
     folder = _folder(project)
@@ -252,7 +253,10 @@ def _finish_versions(project: Project) -> None:
             file.unlink()
     for batch in sorted(folder.iterdir()):
         versioned = batch.with_name(f"{batch.name}.dvc").is_file()
-        if batch.is_dir() and not batch.name.endswith(".partial") and not versioned and is_whole(batch):
+        if not batch.is_dir() or batch.name.endswith(".partial") or versioned:
+            continue
+        # What has no original in the inbox was put here by hand.
+        if is_whole(batch) or (batch.name not in arriving and (batch / "episodes.parquet").is_file()):
             project.versions.add(batch)
 
 

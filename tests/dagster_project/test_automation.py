@@ -1,166 +1,477 @@
-"""The inbox: good batches become versioned partitions once, broken ones are set aside with a reason."""
+"""The inbox: what is good of a batch becomes a versioned partition once, the rest is set aside with reasons."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
-from assets.environments.trajectory import episodes_schema, steps_schema
-from assets.stage import directory_id, write_parquet
-from dagster_project.automation import (
-    Automation,
-    batches,
-    build_automation,
-    on_new_bytes,
-    take_feedback,
-    take_inbox,
-)
+from assets.errors import InfrastructureError, InputError, ParameterError
+from assets.stage import directory_id
+from dagster_project.automation import Automation, build_automation, on_new_bytes, take_feedback
+from dagster_project.inbox import Arrival, FolderInbox, HandedFolder, batches, open_inbox, take_inbox
+from dagster_project.launch import open_instance
 from dagster_project.materialise import Project
-from tests.toy import HERE
-
-PICTURE = {"bytes": b"\x89PNG" + bytes(100), "path": "screen.png"}
-NOW = Automation(inbox="inbox", retrain_at="0 3 * * 0", settle_seconds=0.0)
+from tests.dagster_project.s3_server import Bucket, serve
+from tests.toy import HERE, clean_environment
+from tests.verified_trajectories.foreign_batches import (
+    LIMITS,
+    WRITERS,
+    own_rows,
+    write_agentnet,
+    write_android,
+    write_lines,
+    write_own,
+    write_tables,
+)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """The lineage of the real project, with nothing made."""
-    root = tmp_path / "project"
-    (root / "data" / "imported_batches").mkdir(parents=True)
-    for name in ("dvc.yaml", "params.yaml", ".dvcignore"):
-        shutil.copyfile(HERE / name, root / name)
-    import subprocess
+    return Project.open(make_project(tmp_path / "project"))
 
+
+def make_project(root: Path) -> Path:
+    (root / "data" / "imported_batches").mkdir(parents=True)
+    (root / "data" / "feedback").mkdir()
+    for name in ("dvc.yaml", "params.yaml", ".dvcignore", ".gitignore"):
+        shutil.copyfile(HERE / name, root / name)
+    text = (root / "params.yaml").read_text().replace("settle_seconds: 10.0", "settle_seconds: 0.0")
+    (root / "params.yaml").write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     (root / ".dvc").mkdir()
     shutil.copyfile(HERE / ".dvc" / "config", root / ".dvc" / "config")
-    return Project.open(root)
+    return root
 
 
-def write_batch(folder: Path, episodes: int = 2, outcome: str = "success", owner: str = "e0") -> Path:
-    folder.mkdir(parents=True)
-    rows = [
-        {
-            "id": f"e{i}", "task_id": "t", "policy": "people", "platform": "mobile", "app": "notes", "locale": "en",
-            "split": "train", "instruction": "Open Notes", "keypoints": ["Notes"], "steps": 1, "outcome": outcome,
-            "claimed": True, "final_screenshot": PICTURE,
-        }
-        for i in range(episodes)
-    ]  # fmt: skip
-    action = {"name": "Click", "point": [10, 20], "end": None, "content": None, "keys": [], "direction": None}
-    steps = [
-        {
-            "episode_id": owner, "index": 0, "platform": "mobile", "instruction": "Open Notes", "history": [],
-            "screenshot": PICTURE, "width": 192, "height": 192, "think": "Notes", "response": "<action></action>",
-            "actions": [{**action, "index": None}], "boxes": [[1.0, 2.0, 30.0, 40.0]], "state_before": "a",
-            "state_after": "b",
-        }
-    ]  # fmt: skip
-    write_parquet(folder / "episodes.parquet", rows, episodes_schema())
-    write_parquet(folder / "steps.parquet", steps, steps_schema())
-    return folder
+def take(project: Project, seconds: float = 0.0) -> dict[str, Arrival]:
+    inbox = open_inbox(project.root, "inbox")
+    return {arrival.batch: arrival for arrival in take_inbox(project, inbox, LIMITS, seconds)}
 
 
-def test_a_good_batch_is_versioned_and_becomes_a_partition_once(project: Project) -> None:
-    batch = write_batch(project.root / "inbox" / "monday")
-    identity = directory_id(batch)
+def ids(project: Project) -> list[str]:
+    """Of every imported episode, sorted."""
+    return sorted(
+        identity
+        for name in batches(project)
+        for identity in pq.read_table(
+            project.root / "data" / "imported_batches" / name / "episodes.parquet", columns=["id"]
+        )["id"].to_pylist()
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+# --- taken once -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_good_batch_is_versioned_and_becomes_a_partition_once(project: Project, kind: str) -> None:
+    WRITERS[kind](project.root / "inbox" / "monday")
     sensor = next(item for item in build_automation(project).sensors or () if item.name == "new_data")
-    (project.root / "params.yaml").write_text("automation: {settle_seconds: 0.0}\n")
     instance = dg.DagsterInstance.ephemeral()
-
-    context = dg.build_sensor_context(instance=instance)
-    result = sensor(context)
+    result = sensor(dg.build_sensor_context(instance=instance))
     assert isinstance(result, dg.SensorResult)
     (request,) = result.dynamic_partitions_requests or ()
     assert list(request.partition_keys) == ["monday"]
     (event,) = result.asset_events
     assert event.partition == "monday"
+    identity = directory_id(project.root / "data" / "imported_batches" / "monday")
     assert (event.tags or {})["dagster/data_version"] == identity == batches(project)["monday"]
-    assert not batch.exists()
+    assert event.metadata["format"].value == kind
+    assert names(project.root / "inbox") == ["taken"]
+    assert names(project.root / "inbox" / "taken") == ["monday"]
 
+    # A daemon that is killed after the partition was added still owes the event.
     instance.add_dynamic_partitions("imported_batches", ["monday"])
+    again = sensor(dg.build_sensor_context(instance=instance))
+    assert isinstance(again, dg.SensorResult)
+    assert not again.dynamic_partitions_requests
+    assert [item.partition for item in again.asset_events] == ["monday"]
+    instance.report_runless_asset_event(event)
     assert isinstance(sensor(dg.build_sensor_context(instance=instance)), dg.SkipReason)
 
 
-def test_a_batch_moved_but_not_versioned_before_a_kill_is_finished(project: Project) -> None:
-    write_batch(project.root / "data" / "imported_batches" / "half")
-    take_inbox(project, NOW)
+def test_the_rest_of_a_batch_goes_on_and_what_is_wrong_lies_in_the_quarantine(project: Project) -> None:
+    batch = write_android(project.root / "inbox" / "monday")
+    with (batch / "episodes.jsonl").open("a") as stream:
+        stream.write('{"goal": "half a\n')
+    (batch / "images" / "2_1.png").unlink()
+    arrival = take(project)["monday"]
+    assert (arrival.episodes, arrival.rejections) == (2, 2)
+    assert "missing picture" in str(arrival)
+    place = project.root / "inbox" / "quarantine" / "monday"
+    assert arrival.quarantine == str(place)
+    found = [json.loads(path.read_text()) for path in sorted(place.glob("*.reason.json"))]
+    assert [(item["file"], item["line"], item.get("step")) for item in found] == [
+        ("episodes.jsonl", 2, 1),
+        ("episodes.jsonl", 4, None),
+    ]
+    assert (place / found[1]["kept"]).read_bytes() == b'{"goal": "half a'
+    assert json.loads((place / "refused.json").read_text())["batch"] == "monday"
+    assert len(ids(project)) == 2
+    assert names(project.root / "inbox" / "taken" / "monday") == ["episodes.jsonl", "images"]
+
+
+def test_the_same_content_enters_once_whatever_it_is_called(project: Project) -> None:
+    inbox = project.root / "inbox"
+    write_android(inbox / "monday", [1, 2])
+    first = take(project)["monday"]
+    before = ids(project)
+    shutil.copytree(inbox / "taken" / "monday", inbox / "tuesday")
+    assert "is the batch monday again, byte for byte" in take(project)["tuesday"].reason
+    shutil.copytree(inbox / "taken" / "monday", inbox / "monday")
+    assert take(project)["monday"].again
+    write_android(inbox / "wednesday", [2, 3])
+    arrival = take(project)["wednesday"]
+    assert (arrival.episodes, arrival.rejections) == (1, 1)
+    assert "came with the batch monday" in arrival.reason
+    assert len(ids(project)) == len(set(ids(project))) == 3
+    assert set(before) < set(ids(project))
+    assert first.episodes == 2
+    assert sorted(batches(project)) == ["monday", "wednesday"]
+
+
+def test_a_name_is_taken_once_and_a_growing_batch_waits(project: Project) -> None:
+    write_own(project.root / "inbox" / "monday", [1])
+    write_own(project.root / "inbox" / "tuesday.partial", [2])
+    assert take(project, seconds=60.0) == {}
+    assert batches(project) == {}
+    assert list(take(project)) == ["monday"]
+    write_own(project.root / "inbox" / "monday", [3])
+    assert "was imported before: names are for ever" in take(project)["monday"].reason
+    assert names(project.root / "inbox" / "quarantine" / "monday") == ["batch", "refused.json"]
+    assert names(project.root / "inbox") == ["quarantine", "taken", "tuesday.partial"]
+
+
+def test_a_batch_that_changes_while_it_is_read_waits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = write_own(project.root / "inbox" / "monday")
+    from dagster_project import inbox
+
+    real = inbox.check_tables
+
+    def grow(tables: Path) -> None:
+        write_tables(batch, [own_rows(number) for number in (1, 2, 3, 4)])
+        real(tables)
+
+    monkeypatch.setattr(inbox, "check_tables", grow)
+    assert take(project) == {}
+    assert batches(project) == {}
+    monkeypatch.undo()
+    assert take(project)["monday"].episodes == 4
+
+
+def test_a_folder_put_among_the_imported_batches_by_hand_is_versioned(project: Project) -> None:
+    write_own(project.root / "data" / "imported_batches" / "half")
+    take(project)
     assert list(batches(project)) == ["half"]
 
 
+def test_imported_batches_that_are_not_here_stop_the_import_and_lose_nothing(project: Project) -> None:
+    write_own(project.root / "inbox" / "monday")
+    take(project)
+    shutil.rmtree(project.root / "data" / "imported_batches" / "monday")
+    write_own(project.root / "inbox" / "tuesday", [4])
+    with pytest.raises(InputError, match="monday is not in the workspace"):
+        take(project)
+    assert names(project.root / "inbox" / "tuesday") == ["episodes.parquet", "steps.parquet"]
+
+
+# --- refused whole ----------------------------------------------------------------------------------------------------
+
+
 def broken_not_parquet(inbox: Path) -> None:
-    (write_batch(inbox / "bad") / "steps.parquet").write_bytes(b"PAR1 not really")
+    (write_own(inbox / "bad") / "steps.parquet").write_bytes(b"PAR1 not really")
 
 
 def broken_missing(inbox: Path) -> None:
-    (write_batch(inbox / "bad") / "steps.parquet").unlink()
-
-
-def broken_rows(inbox: Path) -> None:
-    write_batch(inbox / "bad", outcome="maybe")
-
-
-def broken_orphan(inbox: Path) -> None:
-    write_batch(inbox / "bad", owner="nobody")
-
-
-def broken_extra(inbox: Path) -> None:
-    (write_batch(inbox / "bad") / "run.py").write_text("print()")
+    (write_own(inbox / "bad") / "steps.parquet").unlink()
 
 
 def broken_link(inbox: Path) -> None:
-    folder = write_batch(inbox / "bad")
+    folder = write_own(inbox / "bad")
     (folder / "steps.parquet").unlink()
     (folder / "steps.parquet").symlink_to("/etc/passwd")
 
 
 def broken_name(inbox: Path) -> None:
-    write_batch(inbox / "..bad name")
+    write_own(inbox / "..bad name")
 
 
-def broken_schema(inbox: Path) -> None:
-    folder = write_batch(inbox / "bad")
+def broken_columns(inbox: Path) -> None:
+    folder = write_own(inbox / "bad")
     shutil.copyfile(folder / "steps.parquet", folder / "episodes.parquet")
+
+
+def broken_whole_link(inbox: Path) -> None:
+    (inbox / "bad").symlink_to("/etc")
+
+
+def broken_file(inbox: Path) -> None:
+    (inbox / "bad").write_text("a batch?")
+
+
+def broken_unknown(inbox: Path) -> None:
+    (inbox / "bad").mkdir()
+    write_lines(inbox / "bad" / "rows.jsonl", [{"prompt": "x"}])
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (broken_not_parquet, "steps.parquet can't be read"),
-        (broken_missing, "steps.parquet is missing"),
-        (broken_rows, "expect_column_values_to_be_in_set(column=outcome"),
-        (broken_orphan, "expect_column_values_to_be_in_set(column=episode_id"),
-        (broken_extra, "run.py does not belong in a batch"),
-        (broken_link, "steps.parquet does not belong in a batch"),
+        (broken_not_parquet, "steps.parquet: broken Parquet"),
+        (broken_missing, "steps.parquet: missing"),
+        (broken_link, "steps.parquet: a link"),
         (broken_name, "is not made of letters"),
-        (broken_schema, "episodes.parquet has no column id"),
+        (broken_columns, "episodes.parquet: no column id"),
+        (broken_whole_link, "a batch is a folder"),
+        (broken_file, "a batch is a folder"),
+        (broken_unknown, "no reader knows the format"),
     ],
 )
-def test_a_broken_batch_is_set_aside_with_a_reason(project: Project, spoil, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_batch_of_which_nothing_is_good_is_set_aside_whole(
+    project: Project, spoil: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dagster_project import inbox as taking
+
+    monkeypatch.setattr(taking, "check_tables", lambda batch: None)  # slow, and not what is at stake
     inbox = project.root / "inbox"
     inbox.mkdir()
     spoil(inbox)
-    write_batch(inbox / "good")
-    refused = take_inbox(project, NOW)
-    assert len(refused) == 1
-    assert reason in next(iter(refused.values()))
+    write_own(inbox / "good", [1])
+    arrivals = take(project)
+    (refused,) = [arrival for arrival in arrivals.values() if arrival.refused]
+    assert reason in refused.reason
     assert list(batches(project)) == ["good"]
-    (note,) = (inbox / "quarantine").glob("*.reason.txt")
-    assert reason in note.read_text()
-    assert [path.name for path in inbox.iterdir()] == ["quarantine"]
+    (place,) = (inbox / "quarantine").iterdir()
+    assert reason in json.loads((place / "refused.json").read_text())["reason"]
+    assert os.path.lexists(place / "batch")
+    assert names(inbox) == ["quarantine", "taken"]
+    assert Path("/etc/passwd").is_file()
 
 
-def test_a_name_is_taken_once_and_a_growing_batch_waits(project: Project) -> None:
-    write_batch(project.root / "inbox" / "monday")
-    assert take_inbox(project, NOW.model_copy(update={"settle_seconds": 60.0})) == {}
+def test_what_great_expectations_refuses_is_not_imported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from assets.verified_trajectories.imports import batches as importing
+
+    real = importing.to_rows
+
+    def sloppy(*arguments: Any) -> Any:
+        rows = real(*arguments)
+        rows.episode["outcome"] = "success"
+        return rows
+
+    monkeypatch.setattr(importing, "to_rows", sloppy)
+    write_own(project.root / "inbox" / "monday")
+    assert "expect_column_values_to_be_in_set(column=outcome" in take(project)["monday"].reason
     assert batches(project) == {}
-    take_inbox(project, NOW)
-    write_batch(project.root / "inbox" / "monday", episodes=3)
-    assert "was imported before" in take_inbox(project, NOW)["monday"]
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_is_killed_anywhere_is_followed_by_one_that_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    inbox = root / "inbox"
+    write_android(inbox / "a", [1, 2, 3])
+    (inbox / "a" / "images" / "2_1.png").unlink()  # one episode goes to the quarantine
+    write_agentnet(inbox / "b", [1])
+    shutil.rmtree(inbox / "b" / "images")  # the whole batch does
+    write_own(inbox / "c", [1])
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.dagster_project.import_kills", str(root), "12"],
+        cwd=HERE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    whole, *others = [json.loads(line) for line in done.stdout.splitlines()]
+    assert set(whole["left"]) == {"a", "c", "data/a", "data/c", "inbox/taken", "inbox/quarantine"}
+    assert len(others) == 12
+    for other in others:
+        assert other["killed"], other["place"]
+        assert other["left"] == whole["left"], other["place"]
+
+
+# --- S3 ---------------------------------------------------------------------------------------------------------------
+
+KEY, SECRET = "AKIAEXAMPLEEXAMPLE00", "neverInALogNorInAFile0123456789"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """A bucket, and the environment that leads to it."""
+    found = Bucket("data")
+    with serve(found) as address:
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET),
+            ("AWS_ENDPOINT_URL", address),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+            ("AWS_CONFIG_FILE", "/dev/null"),
+        ):
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+def upload(bucket: Bucket, batch: Path, prefix: str, age: float = 3600.0) -> None:
+    for path in sorted(batch.rglob("*")):
+        if path.is_file():
+            bucket.put(f"{prefix}/{path.relative_to(batch).as_posix()}", path.read_bytes(), age)
+
+
+def test_a_prefix_of_a_bucket_is_an_inbox_too(
+    project: Project,
+    bucket: Bucket,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", logger="dagster")
+    android = write_android(tmp_path / "android")
+    (android / "images" / "2_1.png").unlink()
+    upload(bucket, android, "team/in/monday")
+    bucket.put("team/in/monday/../../../etc/owned.png", b"x")
+    nothing = write_agentnet(tmp_path / "agentnet", [1])
+    shutil.rmtree(nothing / "images")
+    upload(bucket, nothing, "team/in/nothing")
+    upload(bucket, write_own(tmp_path / "own", [4]), "team/in/fresh", age=0.0)
+    bucket.put("team/other/notes.txt", b"not ours")
+    before = dict(bucket.objects)
+
+    inbox = open_inbox(project.root, "s3://data/team/in/")
+    arrivals = {arrival.batch: arrival for arrival in take_inbox(project, inbox, LIMITS, 30.0)}
+    assert set(arrivals) == {"monday", "nothing"}
+    assert (arrivals["monday"].episodes, arrivals["monday"].rejections) == (2, 2)
+    assert arrivals["monday"].quarantine == "s3://data/team/in/quarantine/monday"
+    assert list(batches(project)) == ["monday"]
+
+    def below(prefix: str) -> dict[str, bytes]:
+        return {key[len(prefix) :]: value for key, (value, _) in bucket.objects.items() if key.startswith(prefix)}
+
+    sent = {key[len("team/in/monday/") :]: value for key, (value, _) in before.items() if "/in/monday/" in key}
+    assert below("team/in/taken/monday/") == sent
+    assert below("team/in/monday/") == {}
+    reasons = [
+        json.loads(value)["reason"] for key, value in below("team/in/quarantine/monday/").items() if "reason" in key
+    ]
+    assert sorted(reason.partition(":")[0] for reason in reasons) == ["missing picture", "path traversal"]
+    assert set(below("team/in/quarantine/nothing/batch/")) == {"agentnet.jsonl", "meta_data_merged.jsonl"}
+    assert set(below("team/in/fresh/")) == {"episodes.parquet", "steps.parquet"}
+    assert below("team/other/") == {"notes.txt": b"not ours"}
+    assert not (tmp_path / "etc").exists()
+
+    assert take_inbox(project, inbox, LIMITS, 30.0) == []
+    assert [arrival.batch for arrival in take_inbox(project, inbox, LIMITS, 0.0)] == ["fresh"]
+    written = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
+    said = "".join([*capfd.readouterr(), caplog.text]).encode()
+    for secret in (KEY.encode(), SECRET.encode()):
+        assert not any(secret in text for text in (*written, said))
+
+
+def test_a_move_in_a_bucket_that_was_cut_short_is_ended_first(
+    project: Project, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dagster_project import inbox as taking
+
+    monkeypatch.setattr(taking, "check_tables", lambda batch: None)
+    upload(bucket, write_android(tmp_path / "android", [1]), "monday")
+    inbox = taking.S3Inbox("s3://data", project.root / ".hesper" / "imports")
+    removed = []
+    real = inbox._s3.rm_file
+
+    def cut(key: str) -> None:
+        if len(removed) == 2:
+            raise KeyboardInterrupt
+        removed.append(key)
+        real(key)
+
+    monkeypatch.setattr(inbox._s3, "rm_file", cut)
+    with pytest.raises(KeyboardInterrupt):
+        take_inbox(project, inbox, LIMITS, 0.0)
+    assert list(batches(project)) == ["monday"]
+    again = taking.S3Inbox("s3://data", project.root / ".hesper" / "imports")
+    assert take_inbox(project, again, LIMITS, 0.0) == []
+    assert sorted(bucket.objects) == [
+        "taken/monday/episodes.jsonl", *(f"taken/monday/images/1_{index}.png" for index in range(3))
+    ]  # fmt: skip
+    assert list(batches(project)) == ["monday"]
+
+
+def test_a_bucket_that_can_t_be_reached_says_so_and_names_no_secret(project: Project, bucket: Bucket) -> None:
+    with pytest.raises(InfrastructureError, match="s3://nowhere/x") as gone:
+        take_inbox(project, open_inbox(project.root, "s3://nowhere/x"), LIMITS, 0.0)
+    bucket.locked = True
+    with pytest.raises(InfrastructureError, match="s3://data/x") as locked:
+        take_inbox(project, open_inbox(project.root, "s3://data/x"), LIMITS, 0.0)
+    for error in (gone, locked):
+        assert KEY not in str(error.value)
+        assert SECRET not in str(error.value)
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_can_be_handed_over_and_stays_where_it_is(project: Project, tmp_path: Path) -> None:
+    batch = write_agentnet(tmp_path / "recordings")
+    (batch / "images" / "shot-2-1.png").unlink()
+    shutil.copytree(HERE / "infra", project.root / "infra")
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster_project.cli", "import", str(batch), "--name", "friends"],
+        cwd=HERE,
+        env={**clean_environment(), "HESPER_ROOT": str(project.root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "friends: 2 episodes taken, 1 things not: agentnet.jsonl, line 2" in done.stdout
+    assert list(batches(project)) == ["friends"]
+    assert names(batch) == ["agentnet.jsonl", "images", "meta_data_merged.jsonl"]
+    assert names(project.root / "inbox" / "quarantine") == ["friends"]
+    instance = open_instance(project.root)
+    assert instance.get_dynamic_partitions("imported_batches") == ["friends"]
+    assert instance.get_materialized_partitions(dg.AssetKey("imported_batches")) == {"friends"}
+
+
+def test_what_is_handed_over_twice_enters_once(project: Project, tmp_path: Path) -> None:
+    batch = write_android(tmp_path / "recordings")
+    inbox = FolderInbox(project.root / "inbox")
+    (first,) = take_inbox(project, HandedFolder(batch, "one", inbox), LIMITS, 0.0)
+    (again,) = take_inbox(project, HandedFolder(batch, "one", inbox), LIMITS, 0.0)
+    (renamed,) = take_inbox(project, HandedFolder(batch, "two", inbox), LIMITS, 0.0)
+    assert first.episodes == again.episodes == 3
+    assert again.again
+    assert "is the batch one again" in renamed.reason
+    assert list(batches(project)) == ["one"]
+
+
+def test_two_processes_do_not_import_at_once(project: Project) -> None:
+    from filelock import FileLock
+
+    write_own(project.root / "inbox" / "monday")
+    lock = project.root / ".hesper" / "locks" / "imports"
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock), pytest.raises(InfrastructureError, match="another process is importing"):
+        take_inbox(project, open_inbox(project.root, "inbox"), LIMITS, 0.0, wait=0)
+
+
+def test_limits_are_typed() -> None:
+    assert Automation.model_validate({"imports": {"picture_bytes": 5}}).limits().picture_bytes == 5
+    with pytest.raises(ParameterError, match="no such parameter; did you mean 'picture_bytes'"):
+        Automation.model_validate({"imports": {"picture_byte": 5}})
+
+
+# --- feedback and retraining ------------------------------------------------------------------------------------------
 
 
 def test_feedback_is_copied_once_a_version(project: Project) -> None:

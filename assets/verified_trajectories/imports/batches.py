@@ -132,7 +132,7 @@ def source_digest(source: Path) -> str:
 
 
 def origin_of(batch: Path) -> dict[str, Any]:
-    """What an imported batch was made from; empty for a batch of the time before that was written down."""
+    """What an imported batch was made from; empty where that is not written down."""
     try:
         found = json.loads((batch / SOURCE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -141,11 +141,11 @@ def origin_of(batch: Path) -> dict[str, Any]:
 
 
 def is_whole(batch: Path) -> bool:
-    """Whether an imported batch has its tables, with the bytes that were written."""
+    """Whether an imported batch is what was written: all its files, nothing else, and their bytes."""
     tables = origin_of(batch).get("tables")
-    if not tables:  # of the time before that was written down
-        return all((batch / f"{table}.parquet").is_file() for table in ("episodes", "steps"))
-    return all((batch / name).is_file() and _sha256(batch / name) == digest for name, digest in tables.items())
+    if not isinstance(tables, dict) or {path.name for path in batch.iterdir()} != {SOURCE, *tables}:
+        return False
+    return all(_sha256(batch / name) == digest for name, digest in tables.items())
 
 
 def _sha256(path: Path) -> str:
