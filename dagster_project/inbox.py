@@ -175,7 +175,7 @@ def _take(project: Project, inbox: Inbox, name: str, parameters: ImportParameter
         for other, known in origins.items():
             if known == digest and other != name:
                 raise InputError(f"this is the batch {other} again, byte for byte: it was imported before")
-        done = _import(project, source, work, name, parameters, besides)
+        done = _import(project, source, work, name, parameters, digest, besides)
         check_tables(work / "batch")
     except InputError as error:
         if inbox.stamp(name) != stamp:
@@ -201,7 +201,13 @@ WORK = "importing.partial"
 
 
 def _import(
-    project: Project, source: Path, work: Path, name: str, parameters: ImportParameters, besides: Sequence[Rejection]
+    project: Project,
+    source: Path,
+    work: Path,
+    name: str,
+    parameters: ImportParameters,
+    digest: str,
+    besides: Sequence[Rejection],
 ) -> Import:
     from assets.agent.parameters import AgentParameters
     from assets.verified_trajectories.imports.batches import import_batch, imported_ids
@@ -213,7 +219,7 @@ def _import(
         for identity in imported_ids(_folder(project) / other)
     }
     digits = load_section(project.root / "params.yaml", "agent", AgentParameters).coordinate_digits
-    return import_batch(source, work, parameters, digits, known, besides)
+    return import_batch(source, work, parameters, digits, known, digest, besides)
 
 
 def check_tables(batch: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from assets.environments.trajectory import episodes_schema, steps_schema
 from assets.errors import InputError
 from assets.stage import write_parquet
-from assets.verified_trajectories.imports.episodes import ImportedEpisode, to_rows
+from assets.verified_trajectories.imports.episodes import ImportedEpisode, Rows, to_rows
 from assets.verified_trajectories.imports.formats import recognise
 from assets.verified_trajectories.imports.parameters import ImportParameters
 from assets.verified_trajectories.imports.rows import BatchFiles, Place, Rejected, Rejection
@@ -56,6 +56,7 @@ def import_batch(
     parameters: ImportParameters,
     digits: int,
     known: Mapping[str, str],
+    digest: str,
     besides: Sequence[Rejection] = (),
 ) -> Import:
     """Read a batch into `out`: `batch/` with the two tables and `source.json`, `rejected/` with what was not taken.
@@ -65,6 +66,7 @@ def import_batch(
         out: a new folder.
         digits: see `AgentParameters.coordinate_digits`.
         known: id -> batch of every episode that was imported before.
+        digest: `source_digest` of the batch.
         besides: what of the batch never became a file.
 
     Raises:
@@ -104,7 +106,7 @@ def import_batch(
         write_parquet(batch / f"{table}.parquet", rows, schema)
     shutil.rmtree(parts)
     origin = {
-        "digest": source_digest(source),
+        "digest": digest,
         "format": form.name,
         "episodes": done.episodes,
         "rejections": done.rejections,
@@ -165,10 +167,6 @@ def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
             yield from batch.to_pylist()
 
 
-Episode = tuple[dict[str, Any], list[dict[str, Any]]]
-"""Row of the episodes table, rows of the steps table."""
-
-
 def _good(
     found: Iterator[ImportedEpisode | Rejection],
     kind: str,
@@ -176,7 +174,7 @@ def _good(
     parameters: ImportParameters,
     known: Mapping[str, str],
     rejects: _Rejects,
-) -> Iterator[Episode]:
+) -> Iterator[Rows]:
     """What can be taken. The rest goes to `rejects`."""
     sources: dict[str, Place] = {}
     taken: dict[str, Place] = {}
@@ -186,15 +184,13 @@ def _good(
             continue
         place = item.place
         try:
-            rows = to_rows(item, kind, digits, parameters)
+            row, steps = to_rows(item, kind, digits, parameters)
         except Rejected as error:
-            rejects.add(
-                Rejection(Place(place.file, place.line, place.row, place.episode, error.step), error.reason, item.raw)
-            )
+            rejects.add(Rejection(replace(place, step=error.step), error.reason, item.raw))
             continue
-        identity = rows.episode["id"]
+        identity = row["id"]
         # Several episodes of our own format may be of one task; their own ids were looked at by the reader.
-        named = item.place.episode or item.source
+        named = place.episode or item.source
         if identity in taken:
             rejects.add(Rejection(place, f"duplicate: the same episode is at {taken[identity]}", item.raw))
         elif identity in known:
@@ -205,7 +201,7 @@ def _good(
             rejects.add(Rejection(place, f"duplicate id: {named!r} is also at {sources[named]}", item.raw))
         else:
             sources[named] = taken[identity] = place
-            yield rows.episode, rows.steps
+            yield row, steps
 
 
 class _Rejects:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
 
@@ -72,13 +72,8 @@ class ImportedEpisode:
     outcome: str = ""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """An episode as rows of our two tables, and the digest of what there is to see of it."""
-
-    episode: dict[str, Any]
-    steps: list[dict[str, Any]] = field(repr=False)
-    digest: str
+Rows = tuple[dict[str, Any], list[dict[str, Any]]]
+"""An episode in our two tables: its row of the episodes table, its rows of the steps table."""
 
 
 def to_rows(episode: ImportedEpisode, kind: str, digits: int, parameters: ImportParameters) -> Rows:
@@ -114,8 +109,7 @@ def to_rows(episode: ImportedEpisode, kind: str, digits: int, parameters: Import
             raise error.at(index) from None
         except ValueError as error:
             raise Rejected(str(error), index) from None
-    digest = content_digest(episode)
-    identity = f"{kind}-{digest[:24]}"
+    identity = f"{kind}-{content_digest(episode)[:24]}"
     steps = [
         {
             "episode_id": identity,
@@ -150,7 +144,7 @@ def to_rows(episode: ImportedEpisode, kind: str, digits: int, parameters: Import
         "claimed": episode.claimed,
         "final_screenshot": None if episode.final is None else _image(episode.final, f"{identity}/final.png"),
     }
-    return Rows(row, steps, digest)
+    return row, steps
 
 
 def content_digest(episode: ImportedEpisode) -> str:
@@ -239,9 +233,12 @@ def number(value: Any, what: str) -> float:
     Raises:
         Rejected: it is none.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Rejected(f"{what} is a number, not {value!r}")
-    return float(value)
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        value = "one of hundreds of digits"
+    raise Rejected(f"{what} is a number, not {value!r}")
 
 
 def pair(value: Any, what: str) -> tuple[float, float]:
