@@ -313,5 +313,6 @@ def _catalogue() -> dict[str, str]:
 
     found = {head.id: head.split for head in load_heads().values()}
     found |= {PREFIX + page: split_of(page) for page in pages()}
-    found |= {app.id: app.split for app in (*load_apps(), *load_programs())}
+    found |= {app.id: app.split for app in load_apps()}
+    found |= {program.id: program.split for program in load_programs()}
     return {name.casefold(): split for name, split in found.items()}
