@@ -15,7 +15,6 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assets.agent.vocabulary import WORDS
 from assets.environments.apps import AppSpec, Control
 from assets.environments.task import TaskContract
 from assets.generated_tasks import ways
@@ -75,13 +74,8 @@ def app_candidates(
 
 
 def _with_rows(spec: AppSpec, rng: random.Random) -> tuple[AppSpec, dict[str, Any]]:
-    """The spec with random rows in its lists, and the initial state that says so.
-
-    No row is called like a control, or like a row that the app has by default.
-    """
-    taken = {control.label for _, control in spec.all_controls()} | {screen.title for screen in spec.screens.values()}
-    taken.update(row for rows in spec.lists.values() for row in rows if isinstance(row, str))
-    free = [word for word in WORDS[spec.locale] if word not in taken]
+    """The spec with random rows in its lists, and the initial state that says so."""
+    free = ways.words_of_rows(spec)
     lists = {name: tuple(rng.sample(free, LIST_ROWS)) for name in spec.lists}
     overlay = {f"apps.{spec.id}.lists.{name}": list(rows) for name, rows in lists.items()}
     return spec.model_copy(update={"lists": {**spec.lists, **lists}}), overlay

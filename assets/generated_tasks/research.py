@@ -23,6 +23,7 @@ from assets.environments.apps import FOLDER, AppSpec, Control, find_spec
 from assets.environments.desktop import DesktopApp, ProgramSpec, load_programs
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
+from assets.generated_tasks.ways import words_of_rows
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,8 @@ def _of_spec(spec: AppSpec, make: Any) -> Iterator[_Found]:
         before = () if place == spec.start else (f"{place} is open",)
         needs = tuple(f"{key} holds text" for key in control.needs)
         rows = tuple(filter(None, (_named(row) for row in lists[control.label]))) if control.kind == "list" else ()
+        if rows and spec.scale == "small":
+            rows = (*rows, *words_of_rows(spec))  # what a task may find in the list
         entities = rows or tuple(control.options) or ((control.label,) if control.label else ())
         leads = control.open or (f"dialog:{control.dialog}" if control.dialog else spec.start if control.home else "")
         yield _Found(make(name, place, _signature(control), (*before, *needs), entities), leads)

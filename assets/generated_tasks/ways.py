@@ -89,6 +89,13 @@ def _further(spec: AppSpec, way: Way, first: Way, longest: int, rng: random.Rand
         yield from _further(spec, following, first, longest, rng)
 
 
+def words_of_rows(spec: AppSpec) -> list[str]:
+    """The words that a task may put into the app's lists: none that names a control, a screen or a default row."""
+    taken = {control.label for _, control in spec.all_controls()} | {screen.title for screen in spec.screens.values()}
+    taken.update(row for rows in spec.lists.values() for row in rows if isinstance(row, str))
+    return [word for word in WORDS[spec.locale] if word not in taken]
+
+
 def in_sight(spec: AppSpec, way: Way) -> Iterator[tuple[Control, str]]:
     """(control, label) of everything on the screen or, if one is open, in the dialog."""
     if way.dialog is not None:
