@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from assets.agent.parameters import AgentParameters
-from assets.environments.apps import load_specs, load_themes
+from assets.environments.apps import find_spec, load_specs, load_themes
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
 from assets.environments.miniwob_oracles import ORACLES
@@ -25,6 +25,7 @@ from assets.environments.workers import spread
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
+from assets.generated_tasks.full_candidates import full_candidates
 from assets.generated_tasks.miniwob_candidates import miniwob_candidate
 from assets.generated_tasks.plan import Candidate, plan_from_json, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
@@ -198,8 +199,11 @@ class _Source:
     def _candidates(self, rng: random.Random) -> list[Candidate]:
         parameters = self._stage.parameters
         if self._app["platform"] == "desktop":
-            program = next(known for known in load_desktop_apps() if known.id == self._app["id"])
-            return desktop_candidates(program, self._arrangement, parameters.toggles, rng)
+            known = {program.id: program for program in load_desktop_apps()}
+            program = known.get(self._app["id"])  # nobody has written down what can be pressed in a full one
+            return desktop_candidates(program, self._arrangement, parameters.toggles, rng) if program else []
+        if self._app["scale"] == "full":
+            return full_candidates(find_spec(self._app["id"]), self._arrangement, rng)
         spec = load_specs()[self._app["id"]]
         themes = sorted(name for name, theme in load_themes().items() if theme.split == spec.split)
         neighbour = load_specs()[rng.choice(self._neighbours)] if self._neighbours else None

@@ -126,10 +126,10 @@ def read_off(reading: Reading, elements: Sequence[Element]) -> str:
     """The label of the row that a reading means.
 
     Raises:
-        Unreachable: not all rows are on the screen.
+        Unreachable: there is none, or the last may be further down.
     """
     rows = [element for element in elements if element.visible and element.id in reading.rows]
-    if len(rows) < len(reading.rows) or not rows:
+    if not rows or (reading.last and len(rows) < len(reading.rows)):
         raise Unreachable(", ".join(reading.rows))
     rows.sort(key=lambda element: (element.box[1], element.box[0]))
     return rows[-1 if reading.last else 0].label
