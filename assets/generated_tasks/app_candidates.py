@@ -12,7 +12,7 @@ The instruction names the way. Five kinds:
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from assets.environments.apps import AppSpec, Control
@@ -51,13 +51,15 @@ def app_candidates(
     if neighbour is not None:
         overlay |= {f"apps.{neighbour.id}.arrangement": arrangement, f"apps.{neighbour.id}.theme": theme}
     found: dict[str, Candidate] = {}
+    starts = {app.id: ways.start(app) for app in (spec, neighbour) if app is not None}
+    toggles = {f"{spec.id}/{at}/{held.label}" for at, held in spec.all_controls() if held.kind in ways.TOGGLES}
 
     def propose(kind: str, way: Way, *more: Any) -> None:
-        candidate = _candidate(spec, kind, way, family, overlay, *more)
+        candidate = _candidate(spec, starts, kind, way, family, overlay, *more)
         found.setdefault(candidate.target, candidate)
 
     for way in ways.short_ways(spec, longest, rng):
-        propose(_kind_of(spec, way), way)
+        propose(_kind_of(way, toggles), way)
     paths = ways.paths(spec, 2, rng)
     for way in _queries(spec, paths):
         propose("query", way)
@@ -81,10 +83,9 @@ def _with_rows(spec: AppSpec, rng: random.Random) -> tuple[AppSpec, dict[str, An
     return spec.model_copy(update={"lists": {**spec.lists, **lists}}), overlay
 
 
-def _kind_of(spec: AppSpec, way: Way) -> str:
+def _kind_of(way: Way, toggles: Set[str]) -> str:
     """Of a short way: a batch where the same is done to several switches, a composite if it has several parts."""
-    kinds = {f"{spec.id}/{place}/{control.label}": control.kind for place, control in spec.all_controls()}
-    if sum(kinds[capability] in ways.TOGGLES for capability in way.capabilities) > 1:
+    if sum(capability in toggles for capability in way.capabilities) > 1:
         return "batch"
     return "composite" if len(way.clauses) > 1 else "single"
 
@@ -155,6 +156,7 @@ def _in_two_apps(
 
 def _candidate(
     spec: AppSpec,
+    starts: Mapping[str, Way],
     kind: str,
     way: Way,
     family: str,
@@ -163,13 +165,13 @@ def _candidate(
     there: Way | None = None,
 ) -> Candidate:
     clauses, plan, capabilities = list(way.clauses), list(way.plan), list(way.capabilities)
-    expected = _kept(spec, way)
+    expected = _kept(spec.id, starts, way)
     if other is not None and there is not None:
         clauses += [Clause("open", (other.title,)), *there.clauses]
         launch = (PlannedStep("PressHome", thought=HOME[spec.locale]), PlannedStep("Click", f"launcher/{other.title}"))
         plan += [*launch, *there.plan]
         capabilities += there.capabilities
-        expected |= {"foreground": other.id, "recents": [other.id, spec.id], **_kept(other, there)}
+        expected |= {"foreground": other.id, "recents": [other.id, spec.id], **_kept(other.id, starts, there)}
     expected |= _where(there or way)
     if way.answered:
         expected["answer"] = READ
@@ -198,15 +200,12 @@ def _rows(reading: Reading) -> str:
     return " ".join(row.rpartition("/")[2] for row in reading.rows)
 
 
-def _kept(spec: AppSpec, way: Way) -> dict[str, Any]:
+def _kept(app: str, starts: Mapping[str, Way], way: Way) -> dict[str, Any]:
     """Dotted paths of everything that the way changed in an app."""
-    initial = spec.initial_state()
-    return {
-        f"apps.{spec.id}.{part}.{key}": value
-        for part, values in (("values", way.values), ("lists", way.lists))
-        for key, value in values.items()
-        if value != initial[part].get(key)
-    }
+    first = starts[app]
+    values = {f"values.{key}": value for key, value in way.values.items() if value != first.values.get(key)}
+    lists = {f"lists.{name}": rows for name, rows in way.lists.items() if rows != first.lists.get(name)}
+    return {f"apps.{app}.{path}": value for path, value in {**values, **lists}.items()}
 
 
 def _where(way: Way) -> dict[str, Any]:
