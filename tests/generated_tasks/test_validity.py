@@ -103,7 +103,7 @@ def test_an_answer_that_can_be_had_for_nothing_is_refused(sessions: Sessions) ->
 
 
 def test_an_instruction_must_name_one_thing_on_the_screen(sessions: Sessions) -> None:
-    pressed = next(c for c in phone_family("music-en", 60) if c.task.instruction == "Press Play")
+    pressed = next(c for c in phone_family("music-en", 400) if c.task.instruction == "Press Play")
     for name, found in (("Stop", 1), ("Missing", 0)):
         (verdict,) = prove_family(sessions, [replace(pressed, names=(name,))])
         assert verdict.reason == f"ambiguous: {found} things on the screen are called '{name}'"
