@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from assets.agent.vocabulary import WORDS
+from assets.agent.vocabulary import WORDS, Locale
 from assets.environments.desktop import LIST_ROWS, Control, DesktopApp, Window
 from assets.environments.task import TaskContract
-from assets.generated_tasks.plan import Candidate, PlannedStep
-from assets.generated_tasks.templates import Clause, instruction
+from assets.generated_tasks.plan import READ, Candidate, PlannedStep, Reading
+from assets.generated_tasks.templates import IT, PLACES, Clause, instruction
 
 SAVE = ("ctrl", "s")
 """The editor's shortcut: it has no button on a small screen."""
@@ -29,20 +31,31 @@ def desktop_candidates(app: DesktopApp, arrangement: int, most: int, rng: random
     overlay = {f"windows.{name}.order": [control.id for control in window.controls] for name, window in windows.items()}
     build = _Builder(app, windows, overlay, f"desktop/{app.id}/{arrangement}")
     first = next(iter(windows))
-    candidates = []
-    for steps in _window_ways(windows[first], first, app.locale, most, rng):
-        candidates.append(build.candidate([(first, steps)], []))
-    for opener in windows[first].controls:
-        if opener.kind == "opener" and opener.opens is not None:
-            candidates.append(build.candidate([], [(first, opener)]))
-            for steps in _window_ways(windows[opener.opens], opener.opens, app.locale, most - 1, rng):
-                candidates.append(build.candidate([(opener.opens, steps)], [(first, opener)]))
+    openers = [control for control in windows[first].controls if control.kind == "opener" and control.opens]
+    ways = {name: _window_ways(window, app.locale, most - (name != first), rng) for name, window in windows.items()}
+    candidates = [build.candidate([_Visit(first, None, steps)]) for steps in ways[first]]
+    for opener in openers:
+        visits = [_Visit(str(opener.opens), opener, steps) for steps in ([], *ways[str(opener.opens)])]
+        candidates += [build.candidate([visit]) for visit in visits]
+    candidates += build.in_two_windows(openers, ways, rng)
+    for opener in openers:
+        candidates += build.readings(opener, openers)
     rng.shuffle(candidates)
     return candidates
 
 
 Step = tuple[Control, str]
 """A control to act on and, for an entry, the word to type."""
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """A window, the control that opens it, what is done there and which row of it is read first, if one is."""
+
+    window: str
+    opener: Control | None
+    steps: Sequence[Step] = ()
+    reads: str = ""
 
 
 def _arranged(window: Window, rng: random.Random) -> Window:
@@ -55,7 +68,7 @@ def _arranged(window: Window, rng: random.Random) -> Window:
     return window.model_copy(update={"controls": tuple(controls)})
 
 
-def _window_ways(window: Window, name: str, locale: str, most: int, rng: random.Random) -> list[list[Step]]:
+def _window_ways(window: Window, locale: Locale, most: int, rng: random.Random) -> list[list[Step]]:
     """Everything that can be done in one window. Each way ends with a closer, one that keeps it or one that doesn't."""
     toggles = [control for control in window.controls if control.kind == "toggle"]
     entries = [control for control in window.controls if control.kind == "entry"]
@@ -70,13 +83,17 @@ def _window_ways(window: Window, name: str, locale: str, most: int, rng: random.
         # The first row is selected when the list opens: a task that asks for it could be done by pressing the closer.
         ways += [[(row, ""), (closer, "")] for row in rows[1:]]
         for entry in entries:
-            words = rng.sample(list(WORDS[locale]), 6)  # type: ignore[index]
+            words = rng.sample(WORDS[locale], 6)
             ways += [[(entry, word), (closer, "")] for word in words]
             ways += [
                 [(entry, word), (toggle, ""), (closer, "")]
-                for word, toggle in itertools.product(rng.sample(list(WORDS[locale]), 3), toggles)  # type: ignore[index]
+                for word, toggle in itertools.product(rng.sample(WORDS[locale], 3), toggles)
             ]
     return ways
+
+
+PAIRS = 12
+"""Random pairs of windows in each of which something is done, for one arrangement."""
 
 
 class _Builder:
@@ -85,28 +102,78 @@ class _Builder:
     def __init__(self, app: DesktopApp, windows: dict[str, Window], overlay: dict[str, Any], family: str) -> None:
         self.app, self.windows, self.overlay, self.family = app, windows, overlay, family
 
-    def candidate(self, used: list[tuple[str, list[Step]]], opened: list[tuple[str, Control]]) -> Candidate:
-        """A candidate that opens windows, then acts in some."""
+    def in_two_windows(
+        self, openers: Sequence[Control], ways: dict[str, list[list[Step]]], rng: random.Random
+    ) -> list[Candidate]:
+        """Something kept in one window, then something kept in another."""
+        kept = {
+            control: [steps for steps in ways[str(control.opens)] if steps[-1][0].code == 0 and len(steps) == 2]
+            for control in openers
+        }
+        pairs = list(itertools.permutations(openers, 2))
+        found = []
+        for _ in range(PAIRS if pairs else 0):
+            pair = rng.choice(pairs)
+            found.append(self.candidate([_Visit(str(o.opens), o, rng.choice(kept[o])) for o in pair], "scenario"))
+        return found
+
+    def readings(self, opener: Control, openers: Sequence[Control]) -> Iterator[Candidate]:
+        """A row of a list that has to be opened: said, or typed into another window."""
+        name = str(opener.opens)
+        window = self.windows[name]
+        if window.kind != "list":
+            return
+        usual = self.app.initial_state()["windows"][name]["order"]
+        for which, place in (("first", 0), ("last", -1)):
+            if window.controls[place].id == usual[place]:
+                continue  # who knows the program would not have to look
+            yield self.candidate([_Visit(name, opener, (), which)], "query")
+            leaving = next(closer for closer in window.closers if closer.code != 0)
+            for other in openers:
+                there = self.windows[str(other.opens)]
+                entries = [control for control in there.controls if control.kind == "entry"]
+                keeping = next(closer for closer in there.closers if closer.code == 0)
+                if entries:
+                    look = _Visit(name, opener, [(leaving, "")], which)
+                    type_it = _Visit(str(other.opens), other, [(entries[0], READ), (keeping, "")])
+                    yield self.candidate([look, type_it], "scenario")
+
+    def candidate(self, visits: Sequence[_Visit], kind: str = "") -> Candidate:
+        """A candidate that visits windows one after another; its kind, if none is given, follows from what it does."""
         clauses: list[Clause] = []
         plan: list[PlannedStep] = []
         capabilities: list[str] = []
-        expected: dict[str, Any] = {"open": next(iter(self.windows))}
-        for name, opener in opened:
-            clauses.append(Clause("open", (opener.label,)))
-            plan.append(PlannedStep("Click", f"{name}.{opener.id}"))
-            capabilities.append(f"{self.app.id}/{name}.{opener.id}")
-            expected["open"] = opener.opens
-        for name, steps in used:
-            capabilities += [f"{self.app.id}/{name}.{control.id}" for control, _ in steps]
-            for control, word in steps:
+        reading: Reading | None = None
+        first = next(iter(self.windows))
+        expected: dict[str, Any] = {"open": first}
+        toggled = 0
+        for visit in visits:
+            name = visit.window
+            if visit.opener is not None:
+                clauses.append(Clause("open", (visit.opener.label,)))
+                plan.append(PlannedStep("Click", f"{first}.{visit.opener.id}"))
+                capabilities.append(f"{self.app.id}/{first}.{visit.opener.id}")
+                expected["open"] = visit.opener.opens
+            if visit.reads:
+                clauses.append(Clause("read", (PLACES[self.app.locale][visit.reads],)))
+                rows = tuple(f"{name}.{control.id}" for control in self.windows[name].controls)
+                reading = Reading(len(plan), rows, visit.reads == "last")
+            capabilities += [f"{self.app.id}/{name}.{control.id}" for control, _ in visit.steps]
+            for control, word in visit.steps:
+                toggled += control.kind == "toggle"
                 if control.kind == "entry":
-                    clauses.append(Clause("type", (word,)))
+                    clauses.append(Clause("type", (IT[self.app.locale] if word == READ else word,)))
                     plan.append(PlannedStep("Type", content=word))  # the first entry of a window has the focus
                 else:
                     clauses.append(Clause("press", (control.label,)))
                     plan.append(PlannedStep("Click", f"{name}.{control.id}"))
-            expected.update(self._kept(name, steps))
-            expected["open"] = "" if name == next(iter(self.windows)) else next(iter(self.windows))
+            if visit.steps:
+                expected |= self._kept(name, visit.steps)
+                expected["open"] = "" if name == first else first
+        if kind == "query":
+            plan.append(PlannedStep("Finished", content=READ, thought=READ))
+            expected["answer"] = READ
+        kind = kind or ("batch" if toggled > 1 else "composite" if len(clauses) > 1 else "single")
         text = instruction(clauses, self.app.locale)
         task = TaskContract(
             id="",
@@ -114,17 +181,19 @@ class _Builder:
             app=self.app.id,
             locale=self.app.locale,
             instruction=text,
-            kind="composite" if len(clauses) > 1 else "single",
-            capabilities=tuple(capabilities),
+            kind=kind,
+            capabilities=tuple(dict.fromkeys(capabilities)),
             initial_state=self.overlay,
             expected_state=expected,
             keypoints=tuple(word for clause in clauses for word in clause.words),
             step_budget=len(plan) + 3,
             split=self.app.split,
         )
-        return Candidate(task, tuple(plan), self.family, text)
+        target = text if reading is None else f"{text} | {' '.join(reading.rows)}"
+        names = tuple(clause.words[0] for clause in clauses if clause.verb in ("open", "press"))
+        return Candidate(task, tuple(plan), self.family, target, reading, names)
 
-    def _kept(self, name: str, steps: list[Step]) -> dict[str, Any]:
+    def _kept(self, name: str, steps: Sequence[Step]) -> dict[str, Any]:
         """What a window keeps when it is closed this way."""
         closer = steps[-1][0]
         expected: dict[str, Any] = {f"closed.{name}.exit": closer.code}
@@ -143,7 +212,7 @@ class _Builder:
 
 def _editor_candidates(app: DesktopApp, arrangement: int, rng: random.Random) -> list[Candidate]:
     """Type a word and save; read out the word in the file."""
-    old, *new = rng.sample(list(WORDS[app.locale]), 5)
+    old, *new = rng.sample(WORDS[app.locale], 5)
     family = f"desktop/{app.id}/{arrangement}"
     candidates = []
     save, note = ("Save", "Note") if app.locale == "en" else ("保存", "笔记")
@@ -183,4 +252,6 @@ def _editor_task(
         step_budget=len(plan) + 3,
         split=app.split,
     )
-    return Candidate(task, plan, family, text)
+    # The same question about another text is another task.
+    target = f"{text} | {old}" if kind == "query" else text
+    return Candidate(task, plan, family, target)

@@ -13,9 +13,9 @@ from assets.agent.observation import Observation
 from assets.agent.vocabulary import WORDS, Locale
 from assets.environments.session import Element, Session
 from assets.environments.task import TaskContract
-from assets.generated_tasks.oracle import BACK, OraclePolicy
+from assets.generated_tasks.oracle import OraclePolicy
 from assets.generated_tasks.plan import PlannedStep, find, to_action
-from assets.generated_tasks.templates import thought_of_typing
+from assets.generated_tasks.templates import BACK, thought_of_typing
 
 TWO_WAY = ("switch", "checkbox", "toggle")
 """Kinds of elements that a second click brings back."""

@@ -1,7 +1,7 @@
 """Stage `generated_tasks`: executable task contracts, each proven by acting in the real environment.
 
-Candidates come from the specs, arrangement by arrangement, more of them where the capability catalogue says that
-coverage is weak. The validity gate keeps what it can prove; what it rejects is kept with the reason.
+Candidates of five kinds come from the specs, arrangement by arrangement, more of them where the capability catalogue
+says that coverage is weak. The validity gate keeps what it can prove; what it rejects is kept with the reason.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from assets.agent.parameters import AgentParameters
-from assets.environments.apps import load_specs, load_themes
+from assets.environments.apps import find_spec, load_specs, load_themes
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
 from assets.environments.miniwob_oracles import ORACLES
-from assets.environments.task import task_schema, to_row
+from assets.environments.task import TaskContract, from_row, task_schema, to_row
 from assets.environments.workers import spread
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
+from assets.generated_tasks.full_candidates import full_candidates
 from assets.generated_tasks.miniwob_candidates import miniwob_candidate
-from assets.generated_tasks.plan import Candidate, plan_to_json, solutions_schema
+from assets.generated_tasks.plan import Candidate, plan_from_json, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
 from assets.stage import Stage, StageParameters, write_parquet
+
+Kind = Literal["single", "composite", "query", "batch", "scenario"]
 
 
 class Parameters(StageParameters):
@@ -39,7 +42,8 @@ class Parameters(StageParameters):
         miniwob: how many tasks on MiniWoB++ pages, beside those of the simulated sites.
         heldout_share: part of them on held-out apps.
         family: tasks that share one arrangement of one app.
-        clauses: weight of an instruction with one, two, three, ... named things.
+        kinds: weight of each kind of task, where an app has tasks of that kind.
+        clauses: weight of a single or composite instruction with one, two, three, ... named things.
         toggles: most controls of one desktop window that a task sets.
         attacks: pairs of a task with and without an attack.
         processes: sessions that act at once.
@@ -49,6 +53,7 @@ class Parameters(StageParameters):
     miniwob: int
     heldout_share: float = Field(gt=0, lt=1)
     family: PositiveInt
+    kinds: dict[Kind, NonNegativeFloat]
     clauses: tuple[float, ...]
     toggles: PositiveInt
     attacks: int
@@ -60,23 +65,23 @@ def run(stage: Stage[Parameters]) -> None:
     parameters = stage.parameters
     size = stage.section("agent", AgentParameters).screen
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
-    weights, described = _weights(stage)
-    catalogue = [app for app in catalogue if app["id"] in described]
-    families, repeated = _propose(stage, catalogue, weights)
+    findings = _findings(stage)
+    catalogue = [app for app in catalogue if app["id"] in findings.apps]
+    families, refused = _propose(stage, catalogue, findings)
     families += _miniwob_families(stage, catalogue)
     verdicts = _proven(stage, families, size)
-    accepted = [verdict.candidate for verdict in verdicts if not verdict.reason]
-    rejected = [verdict for verdict in verdicts if verdict.reason] + repeated
-    accepted = sorted(_numbered(accepted), key=lambda candidate: candidate.task.id)
+    accepted = sorted(_numbered([v for v in verdicts if not v.reason]), key=lambda verdict: verdict.candidate.task.id)
+    rejected = [verdict for verdict in verdicts if verdict.reason] + refused
 
-    write_parquet(stage.output / "tasks.parquet", (to_row(c.task) for c in accepted), task_schema())
+    tasks = [verdict.candidate for verdict in accepted]
+    write_parquet(stage.output / "tasks.parquet", (to_row(c.task) for c in tasks), task_schema())
     write_parquet(
         stage.output / "solutions.parquet",
-        ({"task_id": c.task.id, "family": c.family, "plan": plan_to_json(c.plan)} for c in accepted),
+        ({"task_id": c.task.id, "family": c.family, "plan": plan_to_json(c.plan)} for c in tasks),
         solutions_schema(),
     )
     write_parquet(stage.output / "rejected.parquet", map(_rejected_row, rejected), _rejected_schema())
-    pairs = attack_pairs(accepted, parameters.attacks, size, stage.rng("attacks"))
+    pairs = attack_pairs(tasks, parameters.attacks, size, stage.rng("attacks"))
     write_parquet(stage.output / "attacks.parquet", pairs, attack_schema())
     _report(stage, accepted, rejected, len(pairs) // 2)
 
@@ -84,108 +89,184 @@ def run(stage: Stage[Parameters]) -> None:
 # --- proposing -------------------------------------------------------------------------------------------------------
 
 
-def _weights(stage: Stage[Parameters]) -> tuple[dict[str, float], set[str]]:
-    """The weight of each capability, and the apps that have some: tasks are for those alone."""
+@dataclass(frozen=True)
+class _Findings:
+    """What the capability catalogue says.
+
+    Attributes:
+        weights: of each capability.
+        apps: those that have some; tasks are for them alone.
+        excluded: `app/word` of what earlier rounds found not to be there.
+    """
+
+    weights: Mapping[str, float]
+    apps: frozenset[str]
+    excluded: frozenset[str]
+
+    def objection(self, task: TaskContract) -> str:
+        """Why a task is not worth proving, or an empty text."""
+        unknown = [capability for capability in task.capabilities if capability not in self.weights]
+        if unknown:
+            return f"unsupported: {', '.join(unknown)}"
+        gone = [word for word in task.keypoints if f"{task.app}/{word}" in self.excluded]
+        return f"invalid in an earlier round: {', '.join(gone)}" if gone else ""
+
+
+def _findings(stage: Stage[Parameters]) -> _Findings:
     import pyarrow.parquet as pq
 
-    file = stage.input("data/capability_catalog") / "capabilities.parquet"
-    table = pq.read_table(file, columns=["id", "app", "weight"])
-    return dict(zip(table["id"].to_pylist(), table["weight"].to_pylist(), strict=True)), set(table["app"].to_pylist())
+    folder = stage.input("data/capability_catalog")
+    table = pq.read_table(folder / "capabilities.parquet", columns=["id", "app", "weight"])
+    weights = dict(zip(table["id"].to_pylist(), table["weight"].to_pylist(), strict=True))
+    excluded = json.loads((folder / "excluded.json").read_text(encoding="utf-8"))
+    return _Findings(weights, frozenset(table["app"].to_pylist()), frozenset(excluded))
 
 
 def _propose(
-    stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]], weights: Mapping[str, float]
+    stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]], findings: _Findings
 ) -> tuple[list[list[Candidate]], list[Verdict]]:
-    """(families to prove, candidates that nearly repeat an earlier one)."""
-    duplicates = Duplicates()
+    """(families to prove, candidates that are not worth it).
+
+    A platform's number is divided evenly among the apps of each split; what an app can't give, because it has nothing
+    new to ask for, the others give.
+    """
+    sources = {str(app["id"]): _Source(stage, app, catalogue, findings) for app in catalogue}
     families: list[list[Candidate]] = []
-    repeated: list[Verdict] = []
-    for app, quota in _quotas(stage.parameters, catalogue):
-        proposed = 0
-        for arrangement in range(1, 4 * quota + 1):
-            if proposed >= quota:
+    for platform, count in sorted(stage.parameters.tasks.items()):
+        for apps, total in _shares(stage.parameters, catalogue, platform, count):
+            giving = [app for app in apps if not app.startswith(PREFIX)]
+            missing = total
+            while missing and giving:
+                for app, quota in _even(giving, missing):
+                    found = sources[app].families(quota)
+                    families += found
+                    missing -= sum(map(len, found))
+                giving = [app for app in giving if not sources[app].dry]
+    return families, [verdict for _, source in sorted(sources.items()) for verdict in source.refused]
+
+
+class _Source:
+    """The proposals for one app, arrangement after arrangement.
+
+    Attributes:
+        dry: whether the last arrangement had nothing new.
+        refused: what it had that is not worth proving.
+    """
+
+    def __init__(
+        self,
+        stage: Stage[Parameters],
+        app: Mapping[str, Any],
+        catalogue: Sequence[Mapping[str, Any]],
+        findings: _Findings,
+    ) -> None:
+        self._stage, self._app, self._findings = stage, app, findings
+        self._neighbours = [
+            other["id"]
+            for other in catalogue
+            if app["platform"] == "mobile" and other["id"] != app["id"] and _alike(app) == _alike(other)
+        ]
+        self._arrangement = 0
+        self._duplicates = Duplicates()
+        self.dry = False
+        self.refused: list[Verdict] = []
+
+    def families(self, count: int) -> list[list[Candidate]]:
+        """Families of that many candidates together, fewer if the app runs dry."""
+        found: list[list[Candidate]] = []
+        while count and not self.dry:
+            family = self._family(min(count, self._stage.parameters.family))
+            self.dry = not family
+            found += [family] if family else []
+            count -= len(family)
+        return found
+
+    def _family(self, size: int) -> list[Candidate]:
+        self._arrangement += 1
+        rng = self._stage.rng(self._app["id"], self._arrangement)
+        family: list[Candidate] = []
+        for candidate in _drawn(self._candidates(rng), self._findings.weights, self._stage.parameters, rng):
+            if len(family) == size:
                 break
-            rng = stage.rng(app["id"], arrangement)
-            family: list[Candidate] = []
-            for candidate in _drawn(_candidates(app, arrangement, stage.parameters, rng), weights, stage, rng):
-                if len(family) == min(stage.parameters.family, quota - proposed):
-                    break
-                earlier = duplicates.of(app["id"], candidate.target)
-                if earlier:
-                    repeated.append(Verdict(candidate, f"near duplicate of '{earlier}'"))
-                else:
-                    family.append(candidate)
-            if not family:
-                break  # the app has nothing new to ask for
-            proposed += len(family)
-            families.append(family)
-    return families, repeated
+            earlier = self._duplicates.of(candidate.task.app, candidate.target)
+            reason = f"near duplicate of '{earlier}'" if earlier else self._findings.objection(candidate.task)
+            if reason:
+                self.refused.append(Verdict(candidate, reason))
+            else:
+                family.append(candidate)
+        return family
+
+    def _candidates(self, rng: random.Random) -> list[Candidate]:
+        parameters = self._stage.parameters
+        if self._app["platform"] == "desktop":
+            known = {program.id: program for program in load_desktop_apps()}
+            program = known.get(self._app["id"])  # nobody has written down what can be pressed in a full one
+            return desktop_candidates(program, self._arrangement, parameters.toggles, rng) if program else []
+        if self._app["scale"] == "full":
+            return full_candidates(find_spec(self._app["id"]), self._arrangement, rng)
+        spec = load_specs()[self._app["id"]]
+        themes = sorted(name for name, theme in load_themes().items() if theme.split == spec.split)
+        neighbour = load_specs()[rng.choice(self._neighbours)] if self._neighbours else None
+        return app_candidates(spec, self._arrangement, rng.choice(themes), len(parameters.clauses), rng, neighbour)
+
+
+def _alike(app: Mapping[str, Any]) -> tuple[str, ...]:
+    """What apps on one phone have in common."""
+    return tuple(str(app[name]) for name in ("platform", "split", "locale", "scale"))
 
 
 def _miniwob_families(stage: Stage[Parameters], catalogue: Sequence[Mapping[str, Any]]) -> list[list[Candidate]]:
     """Episodes of the MiniWoB++ pages that have an oracle; the page draws the instruction from the seed."""
     return [
-        [miniwob_candidate(app["id"], stage.rng(app["id"], number).randrange(1, 1_000_000))]
-        for app, quota in _quotas(stage.parameters, catalogue, miniwob=True)
+        [miniwob_candidate(app, stage.rng(app, number).randrange(1, 1_000_000))]
+        for apps, total in _shares(stage.parameters, catalogue, "web", stage.parameters.miniwob)
+        for app, quota in _even([app for app in apps if app.removeprefix(PREFIX) in ORACLES], total)
         for number in range(quota)
     ]
 
 
-def _quotas(
-    parameters: Parameters, catalogue: Sequence[Mapping[str, Any]], miniwob: bool = False
-) -> Iterator[tuple[Mapping[str, Any], int]]:
-    """(app, how many tasks to propose), the platform's number divided evenly among the apps of each split."""
-    for platform, count in {"web": parameters.miniwob}.items() if miniwob else sorted(parameters.tasks.items()):
-        for split, share in (("train", 1 - parameters.heldout_share), ("heldout", parameters.heldout_share)):
-            apps = [
-                app
-                for app in sorted(catalogue, key=lambda app: str(app["id"]))
-                if (app["platform"], app["split"]) == (platform, split)
-                and app["id"].startswith(PREFIX) == miniwob
-                and (not miniwob or app["id"].removeprefix(PREFIX) in ORACLES)
-            ]
-            total = round(count * share)
-            for index, app in enumerate(apps):
-                quota = total * (index + 1) // len(apps) - total * index // len(apps)
-                if quota:
-                    yield app, quota
+def _shares(
+    parameters: Parameters, catalogue: Sequence[Mapping[str, Any]], platform: str, count: int
+) -> Iterator[tuple[list[str], int]]:
+    """(ids of a platform's apps, how many tasks to propose) of each split."""
+    for split, share in (("train", 1 - parameters.heldout_share), ("heldout", parameters.heldout_share)):
+        apps = [str(app["id"]) for app in catalogue if (app["platform"], app["split"]) == (platform, split)]
+        yield sorted(apps), round(count * share)
 
 
-def _candidates(
-    app: Mapping[str, Any], arrangement: int, parameters: Parameters, rng: random.Random
-) -> list[Candidate]:
-    if app["platform"] == "desktop":
-        spec = next(known for known in load_desktop_apps() if known.id == app["id"])
-        return desktop_candidates(spec, arrangement, parameters.toggles, rng)
-    site = load_specs()[app["id"]]
-    themes = sorted(name for name, theme in load_themes().items() if theme.split == site.split)
-    return app_candidates(site, arrangement, rng.choice(themes), len(parameters.clauses), rng)
+def _even(apps: Sequence[str], total: int) -> Iterator[tuple[str, int]]:
+    """(app, its part of the total), for apps that have one."""
+    for index, app in enumerate(apps):
+        quota = total * (index + 1) // len(apps) - total * index // len(apps)
+        if quota:
+            yield app, quota
 
 
 def _drawn(
-    candidates: Sequence[Candidate], weights: Mapping[str, float], stage: Stage[Parameters], rng: random.Random
+    candidates: Sequence[Candidate], weights: Mapping[str, float], parameters: Parameters, rng: random.Random
 ) -> list[Candidate]:
-    """The candidates in a random order, those with weakly covered capabilities and favoured lengths more often first.
+    """The candidates in a random order, those with weakly covered capabilities and favoured kinds more often first.
 
     Weighted sampling without replacement by exponential keys (Efraimidis and Spirakis 2006).
     """
-    lengths = Counter(_length(candidate) for candidate in candidates)
-    favour = stage.parameters.clauses
+    kinds = Counter(candidate.task.kind for candidate in candidates)
+    lengths = Counter((candidate.task.kind, len(candidate.names)) for candidate in candidates)
+    favour = parameters.clauses
 
     def key(candidate: Candidate) -> float:
-        covered = [weights.get(capability, 1.0) for capability in candidate.task.capabilities]
-        length = _length(candidate)
-        weight = favour[min(length, len(favour)) - 1] / lengths[length] * sum(covered) / max(1, len(covered))
+        task, length = candidate.task, len(candidate.names)
+        weight = parameters.kinds.get(task.kind, 0.0)  # type: ignore[call-overload]
+        if task.kind in ("single", "composite"):
+            weight *= favour[min(max(length, 1), len(favour)) - 1] / lengths[task.kind, length]
+        else:
+            weight /= kinds[task.kind]
+        covered = [weights.get(capability, 1.0) for capability in task.capabilities]
+        weight *= sum(covered) / max(1, len(covered))
         return -rng.expovariate(1.0) / max(weight, 1e-9)
 
     keys = [key(candidate) for candidate in candidates]
     order = sorted(range(len(candidates)), key=lambda index: (-keys[index], index))
     return [candidates[index] for index in order]
-
-
-def _length(candidate: Candidate) -> int:
-    """Steps that point at something or type: the length of the way."""
-    return max(1, sum(step.do != "Type" for step in candidate.plan))
 
 
 # --- proving ---------------------------------------------------------------------------------------------------------
@@ -197,31 +278,41 @@ def _proven(stage: Stage[Parameters], families: Sequence[list[Candidate]], size:
     missing = [number for number, file in enumerate(files) if not file.exists()]
     results = spread([families[number] for number in missing], prove_family, size, stage.parameters.processes)
     for index, verdicts in stage.progress(results, "families", total=len(missing)):
-        found = [{"instruction": v.candidate.task.instruction, "reason": v.reason} for v in verdicts]
         partial = files[missing[index]].with_suffix(".partial")
-        partial.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+        partial.write_text(json.dumps([*map(_to_json, verdicts)], ensure_ascii=False), encoding="utf-8")
         partial.rename(files[missing[index]])
-    proven = []
-    for family, file in zip(families, files, strict=True):
-        for candidate, found in zip(family, json.loads(file.read_text(encoding="utf-8")), strict=True):
-            task = replace(candidate.task, instruction=found["instruction"])
-            proven.append(Verdict(replace(candidate, task=task), found["reason"]))
-    return proven
+    return [
+        _from_json(candidate, found)
+        for family, file in zip(families, files, strict=True)
+        for candidate, found in zip(family, json.loads(file.read_text(encoding="utf-8")), strict=True)
+    ]
+
+
+def _to_json(verdict: Verdict) -> dict[str, Any]:
+    """What the gate found out about a candidate."""
+    candidate = verdict.candidate
+    found = {"task": to_row(candidate.task), "plan": plan_to_json(candidate.plan)}
+    return {**found, "reason": verdict.reason, "wrong": verdict.wrong}
+
+
+def _from_json(candidate: Candidate, found: Mapping[str, Any]) -> Verdict:
+    proven = replace(candidate, task=from_row(found["task"]), plan=plan_from_json(found["plan"]))
+    return Verdict(proven, found["reason"], found["wrong"])
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _numbered(candidates: Sequence[Candidate]) -> list[Candidate]:
+def _numbered(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Ids by platform, app and the order in which they were proposed."""
     counts: Counter[tuple[str, str]] = Counter()
     numbered = []
-    for candidate in candidates:
-        task = candidate.task
+    for verdict in verdicts:
+        task = verdict.candidate.task
         counts[(task.platform, task.app)] += 1
         name = task.app.replace("/", "-")
         identity = f"{task.platform}-{name}-{counts[(task.platform, task.app)]:03d}"
-        numbered.append(replace(candidate, task=replace(task, id=identity)))
+        numbered.append(replace(verdict, candidate=replace(verdict.candidate, task=replace(task, id=identity))))
     return numbered
 
 
@@ -240,33 +331,40 @@ def _rejected_row(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _report(stage: Stage[Parameters], accepted: Sequence[Candidate], rejected: Sequence[Verdict], pairs: int) -> None:
-    counts = Counter((c.task.platform, c.task.split, c.task.app) for c in accepted)
-    refused = Counter((v.candidate.task.platform, v.candidate.task.split, v.candidate.task.app) for v in rejected)
+def _report(stage: Stage[Parameters], accepted: Sequence[Verdict], rejected: Sequence[Verdict], pairs: int) -> None:
+    tasks = [verdict.candidate.task for verdict in accepted]
+    refused = [verdict.candidate.task for verdict in rejected]
+    counts, others = (Counter((t.platform, t.split, t.app) for t in group) for group in (tasks, refused))
     rows = []
-    for key in sorted({*counts, *refused}):
-        example = next((c.task.instruction for c in accepted if (c.task.platform, c.task.split, c.task.app) == key), "")
-        rows.append((*key, counts[key], refused[key], example))
+    for key in sorted({*counts, *others}):
+        example = next((t.instruction for t in tasks if (t.platform, t.split, t.app) == key), "")
+        rows.append((*key, counts[key], others[key], example))
     stage.table("tasks", ("platform", "split", "app", "accepted", "rejected", "for example"), rows)
-    reasons = Counter(_kind_of_reason(verdict.reason) for verdict in rejected)
-    stage.table("rejections", ("reason", "candidates"), sorted(reasons.items()))
-    kinds = Counter(c.task.kind for c in accepted)
+    kinds = Counter((task.platform, task.kind, task.locale) for task in tasks)
+    stage.table("kinds", ("platform", "kind", "language", "accepted"), [(*key, kinds[key]) for key in sorted(kinds)])
+    reasons = Counter((v.candidate.task.platform, _kind_of_reason(v.reason)) for v in rejected)
+    stage.table("rejections", ("platform", "reason", "candidates"), [(*key, reasons[key]) for key in sorted(reasons)])
     stage.summary(
-        tasks=len(accepted),
-        heldout_tasks=sum(c.task.split == "heldout" for c in accepted),
+        tasks=len(tasks),
+        heldout_tasks=sum(task.split == "heldout" for task in tasks),
         rejected=len(rejected),
+        rejected_by_acting=sum(not v.reason.startswith(_BEFORE_ACTING) for v in rejected),
+        done_wrong=sum(verdict.wrong for verdict in accepted),
+        without_wrong=sum(verdict.wrong == 0 for verdict in accepted),
         attack_pairs=pairs,
         **{
-            f"{platform}_tasks": sum(c.task.platform == platform for c in accepted)
-            for platform in stage.parameters.tasks
+            f"{platform}_tasks": sum(task.platform == platform for task in tasks) for platform in stage.parameters.tasks
         },
-        **{f"{kind}_tasks": count for kind, count in sorted(kinds.items())},
+        **{f"{kind}_tasks": sum(task.kind == kind for task in tasks) for kind in stage.parameters.kinds},
+        **{f"{locale}_tasks": sum(task.locale == locale for task in tasks) for locale in ("en", "zh")},
     )
+
+
+_BEFORE_ACTING = ("near duplicate", "unsupported", "invalid in an earlier round")
+"""Reasons to reject a candidate without trying it."""
 
 
 def _kind_of_reason(reason: str) -> str:
     """A reason without its particulars."""
-    for kind in ("near duplicate", "not on the screen", "also passed", "side effects", "doing nothing", "broke"):
-        if kind in reason:
-            return kind
-    return reason
+    kinds = (*_BEFORE_ACTING, "not on the screen", "also passed", "side effects", "doing nothing", "broke", "ambiguous")
+    return next((kind for kind in kinds if kind in reason), reason)

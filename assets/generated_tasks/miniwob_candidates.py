@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from assets.agent.actions import Action, from_pixel
 from assets.environments.miniwob import PREFIX, MiniwobSession, split_of
 from assets.environments.miniwob_oracles import ORACLES, Scene
 from assets.environments.task import TaskContract
@@ -43,3 +44,15 @@ def play(session: MiniwobSession) -> None:
         session.act(action)
         if session.over:
             return
+
+
+def click_elsewhere(session: MiniwobSession) -> bool:
+    """Click something that the page's oracle does not begin with; False where there is nothing else."""
+    scene = Scene(session)
+    _, meant = next(ORACLES[scene.page](scene))
+    for element in scene.all():
+        x, y = element.center
+        if not any(x0 <= x <= x1 and y0 <= y <= y1 for x0, y0, x1, y1 in meant):
+            session.act(Action("Click", point=from_pixel(x, y, *session.size)))
+            return True
+    return False

@@ -14,7 +14,7 @@ from assets.environments.apps import load_specs
 from assets.environments.session import Session
 from assets.environments.task import TaskContract
 from assets.generated_tasks.plan import PlannedStep, find, to_action
-from assets.generated_tasks.templates import thought_of_end, thought_of_typing
+from assets.generated_tasks.templates import BACK, thought_of_end, thought_of_typing
 
 
 class OraclePolicy:
@@ -109,9 +109,6 @@ class MistakenOracle(OraclePolicy):
             elif element.id in self._openers:
                 detours.append([wrong, PlannedStep("PressBack", thought=BACK[self._task.locale])])
         return self._rng.choice(detours) if detours else []
-
-
-BACK = {"en": "Back", "zh": "返回"}
 
 
 def openers_without_effect(task: TaskContract) -> frozenset[str]:

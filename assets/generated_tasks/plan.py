@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from assets.agent.actions import Action, from_pixel
 from assets.environments.session import Element, Session
@@ -12,6 +13,9 @@ from assets.environments.task import TaskContract
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+READ = "$read"
+"""Stands for what is read off the screen until the gate has read it."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,21 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a plan reads off the screen: one row of a list.
+
+    Attributes:
+        at: the step before which it is read.
+        rows: ids of the list's rows.
+        last: whether the last row is read, or the first.
+    """
+
+    at: int
+    rows: tuple[str, ...]
+    last: bool
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A contract that is still to be proven, with its plan.
 
@@ -41,13 +60,18 @@ class Candidate:
         task: the contract.
         plan: solves the task.
         family: candidates of one family start from the same state; what one of them reaches must fail the others.
-        target: what tells the candidate from its siblings.
+        target: what tells the candidate from its siblings, and from other candidates of the app.
+        reading: what is read on the way; `READ` stands for it in the plan and in the expected state.
+        names: what the instruction calls each thing that the plan points at, in order; empty where a page has its own
+            words.
     """
 
     task: TaskContract
     plan: tuple[PlannedStep, ...]
     family: str
     target: str
+    reading: Reading | None = None
+    names: tuple[str, ...] = ()
 
 
 def find(elements: list[Element], identity: str) -> Element | None:
@@ -62,6 +86,9 @@ def to_action(step: PlannedStep, element: Element | None, width: int, height: in
     return Action(step.do, point=point, content=content, keys=step.keys)
 
 
+SYSTEM_KEYS = ("PressBack", "PressHome")
+"""Steps that no instruction names: they lead to where the next named thing is."""
+
 _WITH_CONTENT = ("Type", "Answer", "Finished", "CallUser", "LaunchApp", "Launch", "TakeNote")
 
 
@@ -69,19 +96,56 @@ class Unreachable(Exception):
     """The plan names an element that is not on the screen."""
 
 
-def follow(session: Session, plan: tuple[PlannedStep, ...], size: tuple[int, int]) -> None:
+def follow(
+    session: Session,
+    plan: Sequence[PlannedStep],
+    size: tuple[int, int],
+    watch: Callable[[PlannedStep, list[Element]], None] | None = None,
+) -> None:
     """Carry a plan out, without looking at screenshots.
+
+    Args:
+        watch: is shown each pointing step and system key, and the elements on the screen before it.
 
     Raises:
         Unreachable: an element of the plan is not on the screen.
     """
     for step in plan:
         element = None
-        if step.target:
-            element = find(session.elements(), step.target)
-            if element is None:
+        if step.target or (watch is not None and step.do in SYSTEM_KEYS):
+            elements = session.elements()
+            element = find(elements, step.target) if step.target else None
+            if step.target and element is None:
                 raise Unreachable(step.target)
+            if watch is not None:
+                watch(step, elements)
         session.act(to_action(step, element, *size))
+
+
+def read_off(reading: Reading, elements: Sequence[Element]) -> str:
+    """The label of the row that a reading means.
+
+    Raises:
+        Unreachable: there is none, or the last may be further down.
+    """
+    rows = [element for element in elements if element.visible and element.id in reading.rows]
+    if not rows or (reading.last and len(rows) < len(reading.rows)):
+        raise Unreachable(", ".join(reading.rows))
+    rows.sort(key=lambda element: (element.box[1], element.box[0]))
+    return rows[-1 if reading.last else 0].label
+
+
+def filled_in(candidate: Candidate, answer: str) -> Candidate:
+    """The candidate with what was read in the place of `READ`."""
+
+    def put(value: Any) -> Any:
+        if isinstance(value, list):
+            return [put(item) for item in value]
+        return answer if value == READ else value
+
+    expected = {path: put(value) for path, value in candidate.task.expected_state.items()}
+    plan = tuple(replace(step, content=put(step.content), thought=put(step.thought)) for step in candidate.plan)
+    return replace(candidate, task=replace(candidate.task, expected_state=expected), plan=plan)
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------

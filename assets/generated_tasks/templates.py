@@ -9,15 +9,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 TEMPLATE_WORDS: dict[str, tuple[str, ...]] = {
-    "en": ("Open", "Press", "Type", "Read", "in", "then", "done"),
-    "zh": ("打开", "按", "输入", "读出", "在", "，", "然后", "完成"),
+    "en": ("Open", "Press", "Type", "Read", "in", "then", "done", "first", "last", "it"),
+    "zh": ("打开", "按", "输入", "读出", "在", "，", "然后", "完成", "第一", "最后", "它"),
 }
 """Every word of an instruction or a thought that is not read off the screen."""
+
+PLACES: dict[str, dict[str, str]] = {"en": {"first": "first", "last": "last"}, "zh": {"first": "第一", "last": "最后"}}
+"""Which row of a list is read."""
+
+IT = {"en": "it", "zh": "它"}
+"""What was read, where it is typed again."""
+
+BACK = {"en": "Back", "zh": "返回"}
+HOME = {"en": "Home", "zh": "首页"}
+"""The thoughts before the system's own keys, which no instruction names."""
 
 
 @dataclass(frozen=True)
 class Clause:
-    """One thing to do: `open` or `press` something, `type` a word (into something), or `read` something out."""
+    """One thing to do: `open` or `press` something, `type` a word (into something), or `read` something out.
+
+    A word that is typed may be `IT`, what was read before. What is read may be a row of `PLACES`.
+    """
 
     verb: str
     words: tuple[str, ...]

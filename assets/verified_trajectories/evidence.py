@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from assets.agent.actions import Action, action_from_row
-from assets.generated_tasks.templates import parse
+from assets.generated_tasks.templates import IT, parse
 from assets.verified_trajectories.reading import Picture, decode
 
 StepVerdict = Literal["correct", "exploratory", "ineffective", "incorrect"]
@@ -68,7 +68,10 @@ def blind(episode: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> See
 
 @dataclass(frozen=True)
 class Demand:
-    """One thing that must be seen to happen: a `click` on a word, a `type` of it, or an `answer`."""
+    """One thing that must be seen to happen: a `click` on a word, a `type` of it, or an `answer`.
+
+    What is typed after it was read off the screen has no word: any text will do, as for an answer.
+    """
 
     act: Literal["click", "type", "answer"]
     word: str
@@ -77,10 +80,13 @@ class Demand:
 def demands(episode: SeenEpisode) -> list[Demand]:
     """The completion keypoints of a task, in order, from its words; empty if they name nothing to look for."""
     found: list[Demand] = []
-    for clause in parse(episode.instruction):
+    clauses = parse(episode.instruction)
+    for clause in clauses:
         if clause.verb == "type":
             found += [Demand("click", place) for place in clause.words[1:]]
-            found.append(Demand("type", clause.words[0]))
+            found.append(Demand("type", "" if clause.words[0] in IT.values() else clause.words[0]))
+        elif clause.verb == "read" and clause is not clauses[-1]:
+            continue  # what is read on the way shows in what is typed
         elif clause.verb == "read":
             found.append(Demand("answer", clause.words[0]))
         else:
@@ -112,7 +118,8 @@ SAVE_WORDS = ("Save", "保存")
 _ACTS = {
     **dict.fromkeys(("Click", "DoubleClick", "LongPress", "RightClick"), "click"),
     **dict.fromkeys(("Scroll", "Swipe", "Hover", "Drag", "GetUrl", "TakeNote", "GetScreenshot"), "look"),
-    **{"Type": "type", "Answer": "answer", "PressBack": "back", "Finished": "end", "CallUser": "call", "Wait": "wait"},
+    **dict.fromkeys(("PressBack", "PressHome"), "back"),
+    **{"Type": "type", "Answer": "answer", "Finished": "end", "CallUser": "call", "Wait": "wait"},
 }
 
 
@@ -154,7 +161,7 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
             verdicts.append("correct")
         elif event.act in ("wait", "nothing"):
             verdicts.append("ineffective")
-        elif event.act == "look":
+        elif event.act == "look" or (event.act == "back" and next_demand is not None):
             verdicts.append("exploratory")
         else:
             astray.append(event.word or event.act)
@@ -166,6 +173,8 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
 def _meets(event: Event, demand: Demand) -> bool:
     if demand.act == "answer":
         return event.act in ("answer", "end") and bool(event.word)
+    if not demand.word:
+        return event.act == demand.act and bool(event.word)
     return event.act == demand.act and same_word(event.word, demand.word)
 
 

@@ -81,8 +81,10 @@ class CatalogueJudge:
         seen = effects(episode, self.thresholds)
         lasting = without_loops(seen)
         due = [effect for effect in promised if effect is not None]
-        # A task may lead back to where it began, as when its last window closes: then all that was seen counts.
-        fits = any(_fits(due, [effect.kind for effect in shown]) for shown in (lasting, seen))
+        # A task may lead back to where it began, as when its last window closes: then all that was seen counts. The
+        # system's back key leads to where the next thing is done, and no task asks for it.
+        asked = [effect for effect in seen if effect.act != "back" or effect is seen[-1]]
+        fits = any(_fits(due, [effect.kind for effect in shown]) for shown in (lasting, seen, asked))
         shown = ", ".join(effect.kind for effect in lasting) or "nothing"
         return Vote(self.name, fits, 1.0, f"promised {', '.join(due) or 'nothing'}; lasting {shown}")
 
@@ -112,9 +114,10 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
 
 @dataclass(frozen=True)
 class Seen:
-    """The visible effect of one action, with the screens before and after it."""
+    """The visible effect of one action, with the kind of action and the screens before and after it."""
 
     kind: Effect
+    act: str
     before: Picture
     after: Picture
 
@@ -127,7 +130,7 @@ def effects(episode: SeenEpisode, thresholds: Thresholds) -> list[Seen]:
         if after is not None and act_of(step) in ("click", "type", "back", "look"):
             kind = effect_between(step.picture, after, thresholds)
             if kind != "none":
-                found.append(Seen(kind, step.picture, after))
+                found.append(Seen(kind, act_of(step), step.picture, after))
     return found
 
 

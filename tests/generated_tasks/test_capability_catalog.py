@@ -22,17 +22,16 @@ def test_only_apps_of_the_wanted_scales_have_capabilities(
     monkeypatch.setenv("HESPER_TRACKING", "off")
     for name in ("assets", "dvc.yaml"):
         (tmp_path / name).symlink_to(PROJECT / name)
-    (tmp_path / "params.yaml").write_text(f"capability_catalog: {{scales: [{', '.join(scales)}], boost: 2.0}}\n")
+    (tmp_path / "params.yaml").write_text(
+        f"capability_catalog: {{scales: [{', '.join(scales)}], boost: 2.0, researcher: {{kind: offline}}}}\n"
+    )
     for folder in ("environments", "feedback"):
         (tmp_path / "data" / folder).mkdir(parents=True)
     apps = catalogue()
-    text = json.dumps([asdict(app) for app in apps])
+    text = json.dumps([{**asdict(app), "reached": list(app.screens), "elements": 3} for app in apps])
     (tmp_path / "data" / "environments" / "catalogue.json").write_text(text, encoding="utf-8")
     execute("capability_catalog", root=tmp_path)
     described = set(pq.read_table(tmp_path / "data/capability_catalog/capabilities.parquet")["app"].to_pylist())
     small = {app.id for app in apps if app.scale == "small"}
-    if scales == ("small",):
-        assert described == small
-    else:
-        programs = {app.id for app in apps if app.kind == "desktop" and app.scale == "full"}
-        assert described == {app.id for app in apps} - programs
+    assert described == (small if scales == ("small",) else {app.id for app in apps})
+    assert json.loads((tmp_path / "data/capability_catalog/excluded.json").read_text()) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -25,9 +27,12 @@ def screen(code: str) -> np.ndarray:
     return picture
 
 
-def episode(instruction: str, *screens: str, app: str = "app", last: Action = END) -> SeenEpisode:
-    """Clicks between the screens, then the end."""
-    steps = [SeenStep(screen(code), "", (CLICK,)) for code in screens[:-1]]
+def episode(
+    instruction: str, *screens: str, app: str = "app", last: Action = END, acts: Mapping[int, str] | None = None
+) -> SeenEpisode:
+    """Clicks between the screens, some of them other actions (index -> name), then the end."""
+    others = {index: Action(name) for index, name in (acts or {}).items()}
+    steps = [SeenStep(screen(code), "", (others.get(n, CLICK),)) for n, code in enumerate(screens[:-1])]
     steps.append(SeenStep(screen(screens[-1]), "", (last,)))
     return SeenEpisode("mobile", instruction, (), tuple(steps), screen(screens[-1]), app)
 
@@ -66,3 +71,9 @@ def test_effects_that_led_back_are_no_effects() -> None:
     seen = episode("Press Send", HOME, HOME + "+", HOME + "++", HOME, PAGE)
     assert [effect.kind for effect in effects(seen, THRESHOLDS)] == ["stays", "stays", "stays", "moves"]
     assert [effect.kind for effect in without_loops(effects(seen, THRESHOLDS))] == ["moves"]
+
+
+def test_the_system_s_back_key_leads_to_the_next_thing_but_undoes_the_last() -> None:
+    task = "Open Settings then Mute then Open Settings"
+    assert JUDGE(episode(task, HOME, PAGE, PAGE + "+", HOME + "+", PAGE + "++", acts={2: "PressBack"})).vote
+    assert not JUDGE(episode("Open Settings then Mute", HOME, PAGE, PAGE + "+", HOME + "+", acts={2: "PressBack"})).vote
