@@ -163,10 +163,10 @@ FAILING = {
 
 
 def can_fail(policy: str, plan: Sequence[PlannedStep]) -> bool:
-    """Whether a plan has what a policy of this file needs to go wrong."""
+    """Whether a plan has what a policy needs to go wrong."""
     if policy in ("wrong_value", "wrong_field"):
         return any(step.do == "Type" for step in plan)
-    return any(step.target for step in plan)
+    return policy not in FAILING or any(step.target for step in plan)
 
 
 def _distance(one: Element, other: Element) -> float:

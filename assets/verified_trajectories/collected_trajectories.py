@@ -31,6 +31,7 @@ from assets.environments.task import TaskContract, from_row
 from assets.environments.trajectory import Episode, episode_row, episodes_schema, step_rows, steps_schema
 from assets.environments.workers import Sessions, spread
 from assets.errors import InfrastructureError, InputError, ParameterError
+from assets.generated_tasks.failing_oracles import FAILING, can_fail
 from assets.generated_tasks.oracle import (
     EarlyClaimOracle,
     MisclickingOracle,
@@ -46,7 +47,18 @@ from assets.verified_trajectories.explorer import ExplorerPolicy
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Failure = Literal["wrong_entity", "early_claim", "misclick", "explorer"]
+Failure = Literal[
+    "wrong_entity",
+    "early_claim",
+    "misclick",
+    "explorer",
+    "undone",
+    "neighbour",
+    "wrong_value",
+    "wrong_field",
+    "side_effect",
+    "repeated",
+]
 POLICIES: tuple[str, ...] = ("oracle", "mistaken", *get_args(Failure))
 
 
@@ -103,7 +115,8 @@ class Parameters(StageParameters):
         tasks: how many tasks are played, drawn evenly over splits, apps and kinds, family by family.
         mistaken: share of the tasks whose main episode makes one recoverable mistake.
         failures: policy -> share of the tasks that it plays too. `wrong_entity` does what a sibling task asks,
-            `early_claim` stops before the last step, `misclick` hits a neighbour once, `explorer` tries what is there.
+            `early_claim` stops before the last step, `misclick` hits something else once, `explorer` tries what is
+            there; the others are those of failing_oracles.py.
         explorer_steps: most steps of an explorer's episode.
         models: models that play a share of the tasks too.
         shard: tasks that are played in one go by one process.
@@ -271,7 +284,7 @@ def _assignments(
     mistaken = rng.random() < parameters.mistaken and not page and task.kind != "query"
     policies = ["mistaken" if mistaken else "oracle"]
     for policy, share in sorted(parameters.failures.items()):
-        possible = policy == "explorer" or not page
+        possible = policy == "explorer" or (not page and can_fail(policy, plan))
         if rng.random() < share and possible and (siblings or policy != "wrong_entity"):
             policies.append(policy)
     sibling = rng.choice(list(siblings)) if siblings else ()
@@ -354,6 +367,8 @@ def _policy(session: Session, assignment: Assignment, digits: int) -> Policy:
             return EarlyClaimOracle(session, task, plan, digits)
         case "misclick":
             return MisclickingOracle(session, task, plan, digits, rng)
+        case policy if policy in FAILING:
+            return FAILING[policy](session, task, plan, digits, rng)
     raise ParameterError(f"no policy '{assignment.policy}'; known: {', '.join(POLICIES)}")
 
 
