@@ -165,7 +165,7 @@ def unrecorded(project: Project, instance: dg.DagsterInstance) -> tuple[list[str
     events = []
     for name in sorted(there.keys() - instance.get_materialized_partitions(dg.AssetKey(IMPORTED))):
         origin = origin_of(project.root / project.lineage.external[IMPORTED] / name)
-        told = {key: origin[key] for key in ("format", "episodes", "rejections") if key in origin}
+        told: dict[str, Any] = {key: origin[key] for key in ("format", "episodes", "rejections") if key in origin}
         tags = {"dagster/data_version": there[name]}
         events.append(
             dg.AssetMaterialization(IMPORTED, partition=name, tags=tags, metadata={"dvc_id": there[name], **told})

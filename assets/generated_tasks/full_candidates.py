@@ -147,10 +147,9 @@ class _Writer:
                 found.append(_Press("off" if value else "on", control.label, target, capability, change))
             elif control.kind == "segmented" and self._harmless(control):
                 for option in control.options:
-                    change = (f"values.{control.key}", option)
                     if option != value:
-                        target = f"{screen}/{control.key}/{option}"
-                        found.append(_Press("choose", option, target, capability, change))
+                        target, chosen = f"{screen}/{control.key}/{option}", (f"values.{control.key}", option)
+                        found.append(_Press("choose", option, target, capability, chosen))
             elif control.kind == "list" and control.open and self._harmless(control):
                 for row in self._state["lists"][control.label]:
                     name = _titled(control, row)

@@ -51,9 +51,9 @@ class Way:
 
     def copy(self) -> Way:
         """A way that can go on for itself."""
-        kept = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
+        own: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
         lists = {name: list(rows) for name, rows in self.lists.items()}
-        return replace(self, **kept, values=dict(self.values), lists=lists)
+        return replace(self, values=dict(self.values), lists=lists, **own)
 
     def differs(self, other: Way) -> bool:
         """Whether a check can tell the two apart."""

@@ -142,7 +142,9 @@ def _step(files: BatchFiles, values: Any, pointer: Point | None) -> tuple[Import
     """A step, and where the pointer is after it."""
     if not isinstance(values, Mapping):
         raise Rejected(f"a step is an object, not {type(values).__name__}")
-    inner = next((values[key] for key in ("value", "inner_monologue") if isinstance(values.get(key), Mapping)), {})
+    inner: Mapping[str, Any] = next(
+        (values[key] for key in ("value", "inner_monologue") if isinstance(values.get(key), Mapping)), {}
+    )
     screenshot = load_picture(files, first(values, "image", "screenshot"))
     code = _code_of(values)
     if code is None:
