@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -27,22 +28,22 @@ STEPS_A_TASK = 9
 """On average: the oracle's way and an explorer's."""
 
 
-def collection() -> Iterator[Comparison]:
-    """The stage as it is run, two processes, phone apps and sites of 192x192 pixels, oracle and explorer."""
-    run = _collect()
+def collection(platform: str) -> Iterator[Comparison]:
+    """The stage as it is run, two processes, apps of one platform on screens of 192x192 pixels, oracle and explorer."""
+    run = _collect(platform)
     yield Comparison(
-        "collection_memory", f"memory of a run after {STEPS} steps", f"after {FIRST}", lambda: run.last,
-        run.first, runs=1, unit="megabytes",
+        f"collection_{platform}_memory", f"memory of a run on {platform} after {STEPS} steps", f"after {FIRST}",
+        lambda: run.last, run.first, runs=1, unit="megabytes",
         note="the stage, its processes, their browsers and ADB servers: proportional set size, mean over a tenth of "
              f"the run; highest {run.highest:.0f} MB; {run.steps} steps",
     )  # fmt: skip
     yield Comparison(
-        "collection_writing_memory", f"memory while the tables of {STEPS} steps are written", f"after {FIRST} steps",
-        lambda: run.writing, run.first, runs=1, unit="megabytes",
-        note="highest proportional set size after the last shard, its processes gone",
+        f"collection_{platform}_writing_memory", f"memory while the tables of {STEPS} steps are written",
+        f"playing, after {FIRST} steps", lambda: run.writing, run.first, runs=1, unit="megabytes",
+        note="highest proportional set size from the last shard to the end",
     )  # fmt: skip
     yield Comparison(
-        "collection_speed", f"{STEPS} steps with screenshot, thought, action and state digests",
+        f"collection_{platform}_speed", f"{STEPS} steps with screenshot, thought, action and state digests",
         "what verification is to manage, 3 steps a second", lambda: run.seconds / run.steps, 1 / 3, runs=1,
         unit="seconds_a_step", note=f"{run.steps / run.seconds:.1f} steps a second, start and tables included",
     )  # fmt: skip
@@ -60,10 +61,10 @@ class _Run:
     writing: float
 
 
-def _collect() -> _Run:
+def _collect(platform: str) -> _Run:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        tasks = _project(root)
+        tasks = _project(root, platform)
         begun = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "-m", "assets", "collected_trajectories"],
@@ -98,8 +99,8 @@ def _collect() -> _Run:
     )
 
 
-def _project(root: Path) -> int:
-    """A project with enough tasks; returns how many."""
+def _project(root: Path, platform: str) -> int:
+    """A project with enough tasks of one platform; returns how many."""
     from assets.environments.apps import load_specs
     from assets.environments.task import task_schema, to_row
     from assets.generated_tasks.app_candidates import app_candidates
@@ -117,7 +118,8 @@ def _project(root: Path) -> int:
     (root / "params.yaml").write_text(yaml.safe_dump(parameters), encoding="utf-8")
     count = STEPS // STEPS_A_TASK
     rng = random.Random(1)
-    pools = [app_candidates(spec, 1, spec.theme, 3, rng) for spec in load_specs().values()]
+    specs = [spec for spec in load_specs().values() if spec.platform == platform]
+    pools = [app_candidates(spec, 1, spec.theme, 3, rng) for spec in specs]
     longer = [[candidate for candidate in pool if len(candidate.plan) >= 3] for pool in pools]
     turns: Iterator[Candidate] = (rng.choice(pool) for pool in cycle(pool for pool in longer if pool))
     rows, solutions = [], []
@@ -157,4 +159,6 @@ def _megabytes(pid: int) -> float:
     return total / 1024
 
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Comparison]]] = {"collection": collection}
+BENCHMARKS: dict[str, Callable[[], Iterator[Comparison]]] = {
+    f"collection_{platform}": partial(collection, platform) for platform in ("mobile", "web")
+}
