@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from assets.agent.actions import Action, action_from_row
@@ -105,12 +105,31 @@ class Event:
     """What a step did, as one judge perceives it.
 
     `act` is click, type, answer, back, end, wait, look (scrolling, hovering) or nothing; `word` what was clicked or
-    typed, empty if the judge can't tell.
+    typed, empty if the judge can't tell. `returns` holds the steps before which the screen was what it is after this
+    one, where that was looked at.
     """
 
     act: str
     word: str
     confidence: float = 1.0
+    returns: frozenset[int] | None = None
+
+
+def with_returns(episode: SeenEpisode, events: Sequence[Event]) -> list[Event]:
+    """The events, those that go back with the steps before which the screen was the same to the pixel."""
+    looked = []
+    for number, event in enumerate(events):
+        after = episode.after(number)
+        if event.act == "back" and after is not None:
+            earlier = (place for place in range(number) if same_screen(episode.steps[place].picture, after))
+            event = replace(event, returns=frozenset(earlier))
+        looked.append(event)
+    return looked
+
+
+def same_screen(one: Picture, other: Picture) -> bool:
+    """Whether two screens are the same to the pixel."""
+    return one.shape == other.shape and bool((one == other).all())
 
 
 SAVE_KEYS = (("ctrl", "s"), ("control", "s"))
@@ -147,7 +166,7 @@ class Course:
 def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
     """Walk through the events: each meets the next demand, undoes the last error, or is an error itself."""
     met: list[int] = []
-    astray: list[str] = []
+    astray: list[tuple[int, str]] = []
     verdicts: list[StepVerdict] = []
     for number, event in enumerate(events):
         next_demand = wanted[len(met)] if len(met) < len(wanted) else None
@@ -156,18 +175,28 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
             verdicts.append("correct")
         elif event.act == "end":
             verdicts.append("correct" if len(met) == len(wanted) and not astray and wanted else "incorrect")
-        elif astray and (event.act == "back" or (event.act == "click" and same_word(event.word, astray[-1]))):
-            astray.pop()  # an error undone
+        elif astray and _undoes(event, *astray[-1]):
+            astray.pop()
             verdicts.append("correct")
         elif event.act in ("wait", "nothing"):
             verdicts.append("ineffective")
         elif event.act == "look" or (event.act == "back" and next_demand is not None):
             verdicts.append("exploratory")
         else:
-            astray.append(event.word or event.act)
+            astray.append((number, event.word or event.act))
             verdicts.append("incorrect" if event.word else "ineffective")
     complete = bool(wanted) and len(met) == len(wanted) and not astray
-    return Course(tuple(verdicts), tuple(met), tuple(astray), complete)
+    return Course(tuple(verdicts), tuple(met), tuple(word for _, word in astray), complete)
+
+
+def _undoes(event: Event, step: int, word: str) -> bool:
+    """Whether an event undoes an error: the same thing clicked again, or a way back to the screen before it.
+
+    Going back undoes what opened a screen, not what was done on it.
+    """
+    if event.act == "back":
+        return event.returns is None or step in event.returns
+    return event.act == "click" and same_word(event.word, word)
 
 
 def _meets(event: Event, demand: Demand) -> bool:

@@ -28,6 +28,7 @@ from assets.verified_trajectories.evidence import (
     demands,
     follow_events,
     same_word,
+    with_returns,
 )
 from assets.verified_trajectories.reading import Picture, Reader, lines_of, read_at, shows
 
@@ -78,12 +79,13 @@ class ReadingJudge:
 
     def events(self, episode: SeenEpisode) -> list[Event]:
         """What happened, as this judge reads it."""
-        return [self._event(episode, step) for step in episode.steps]
+        return with_returns(episode, [self._event(episode, number) for number in range(len(episode.steps))])
 
-    def _event(self, episode: SeenEpisode, step: SeenStep) -> Event:
+    def _event(self, episode: SeenEpisode, number: int) -> Event:
+        step = episode.steps[number]
         act = act_of(step)
         if act != "click":
-            return self._other(episode, step, act)
+            return self._other(episode, number, act)
         action = step.actions[0]
         if action.point is None or action.point[0] < 0:
             return Event("nothing", "")
@@ -91,8 +93,13 @@ class ReadingJudge:
         reading = read_at(self._reader, step.picture, *to_pixel(action.point, width, height), self._sure)
         return Event("click", reading.text if reading.confidence >= self._sure else "", reading.confidence)
 
-    def _other(self, episode: SeenEpisode, step: SeenStep, act: str) -> Event:
+    def _other(self, episode: SeenEpisode, number: int, act: str) -> Event:
+        step = episode.steps[number]
         event = wordless(step, act)
+        if event.act == "type" and event.word not in episode.instruction:
+            # What the task does not say must have been read somewhere.
+            seen = any(shows(earlier.picture, event.word, self._sure) for earlier in episode.steps[:number])
+            return event if seen else Event("type", "", event.confidence)
         if event.act in ("answer", "end") and event.word and not self._on_screen(step.picture, event.word):
             return Event("end", "", event.confidence)  # the answer is nowhere to be read
         return event
@@ -115,7 +122,7 @@ class ThoughtJudge:
 
     def events(self, episode: SeenEpisode) -> list[Event]:
         """What happened, as the agent has it."""
-        return [self._event(step) for step in episode.steps]
+        return with_returns(episode, [self._event(step) for step in episode.steps])
 
     def _event(self, step: SeenStep) -> Event:
         act = act_of(step)

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from assets.verified_trajectories.evidence import Demand, SeenEpisode, act_of, demands, folded
+from assets.verified_trajectories.evidence import Demand, SeenEpisode, act_of, demands, folded, same_screen
 from assets.verified_trajectories.judges import Thresholds, Vote
 from assets.verified_trajectories.reading import Picture
 
@@ -139,7 +137,7 @@ def without_loops(seen: Sequence[Seen]) -> list[Seen]:
     kept: list[Seen] = []
     for effect in seen:
         kept.append(effect)
-        returned = next((n for n, earlier in enumerate(kept) if _same(earlier.before, effect.after)), None)
+        returned = next((n for n, earlier in enumerate(kept) if same_screen(earlier.before, effect.after)), None)
         if returned is not None:
             del kept[returned:]
     return kept
@@ -151,10 +149,6 @@ def effect_between(before: Picture, after: Picture, thresholds: Thresholds) -> E
         return "moves"
     share = float((before != after).any(axis=2).mean())
     return "moves" if share >= thresholds.moved else "stays" if share >= thresholds.changed else "none"
-
-
-def _same(one: Picture, other: Picture) -> bool:
-    return one.shape == other.shape and bool(np.array_equal(one, other))
 
 
 def _fits(promised: Sequence[Expected], shown: Sequence[Effect]) -> bool:

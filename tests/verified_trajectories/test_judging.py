@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
 
-from assets.agent.actions import Action, action_to_row
-from assets.verified_trajectories.cleaning import clean
-from assets.verified_trajectories.evidence import Demand, Event, SeenEpisode, SeenStep, demands, follow_events
+from assets.agent.actions import Action
+from assets.verified_trajectories.evidence import (
+    Demand,
+    Event,
+    SeenEpisode,
+    SeenStep,
+    demands,
+    follow_events,
+    with_returns,
+)
 from assets.verified_trajectories.judges import ChangeJudge, ThoughtJudge, Thresholds, Vote, judge_all
 from assets.verified_trajectories.voting import Panel, Reliability, estimate, measure
 
@@ -44,6 +50,24 @@ def test_course_of_events(events: list[Event], complete: bool, verdicts: str) ->
     course = follow_events(WANTED, events)
     assert course.complete is complete
     assert " ".join(course.verdicts) == verdicts
+
+
+def test_going_back_undoes_what_opened_a_screen_and_not_what_was_done_on_it() -> None:
+    def course(*after: int) -> bool:
+        """Settings, then a wrong click, then back, then Mute; the shade of the screen after each."""
+        names = ("Settings", "Alarm", "<", "Mute")
+        shades = (1, *after)
+        frames = [
+            SeenStep(
+                BLANK + np.uint8(shade), "", (Action("PressBack") if name == "<" else Action("Click", point=(1, 1)),)
+            )
+            for name, shade in zip(names, shades, strict=False)
+        ]
+        episode = SeenEpisode("mobile", "", (), tuple(frames), BLANK + np.uint8(shades[-1]))
+        return follow_events(WANTED, with_returns(episode, clicks(*names))).complete
+
+    assert course(2, 3, 2, 4)
+    assert not course(2, 3, 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -133,33 +157,3 @@ def test_a_missing_vote_counts_against() -> None:
     one = panel.probability([Vote("a", True, 1.0, "")])
     assert both > 0.98
     assert one == pytest.approx(0.5)
-
-
-# --- cleaning --------------------------------------------------------------------------------------------------------
-
-
-def rows(*steps: tuple[Action, str]) -> list[dict[str, Any]]:
-    """Rows of (action, screen before it)."""
-    return [
-        {
-            "index": i,
-            "response": f"r{i}",
-            "history": [],
-            "actions": [action_to_row(a)],
-            "screenshot": {"bytes": s.encode()},
-        }
-        for i, (a, s) in enumerate(steps)
-    ]
-
-
-def test_cleaning_drops_what_adds_nothing_and_keeps_mended_errors() -> None:
-    wait, click, wrong = Action("Wait"), Action("Click", point=(1, 1)), Action("Click", point=(9, 9))
-    down, up = (Action("Scroll", point=(5, 5), direction=way) for way in ("down", "up"))
-    steps = rows(
-        (wait, "A"), (down, "A"), (up, "B"), (wrong, "A"), (wrong, "W"), (click, "A"), (click, "A"), (wait, "C")
-    )
-    final = {"final_screenshot": {"bytes": b"D"}}
-    kept = clean(final, steps)
-    assert [step["response"] for step in kept] == ["r3", "r4", "r6", "r7"]
-    assert [step["index"] for step in kept] == [0, 1, 2, 3]
-    assert [step["history"] for step in kept] == [[], ["r3"], ["r3", "r4"], ["r3", "r4", "r6"]]
