@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +13,20 @@ import pytest
 from assets.agent.endpoint import Endpoint, EndpointParameters, Prices
 from assets.environments.catalogue import catalogue
 from assets.generated_tasks.research import EXPLORATION, EndpointResearcher, OfflineResearcher, documents
+from tests.agent.answering import AnsweringModel
 
 CATALOGUE = {app.id: {**asdict(app), "reached": list(app.screens), "elements": 6} for app in catalogue()}
 MAIL, MIXER = CATALOGUE["mail-en"], CATALOGUE["mixer"]
 
 
-class Model:
-    """Answers each question by the app that it is about; counts the questions."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[str], str | int] = lambda text: "{}"
-        self.asked = 0
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                model.asked += 1
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = model.answer(body["messages"][0]["content"])
-                message = {"role": "assistant", "content": answer}
-                reply: dict[str, Any] = {
-                    **{"id": "1", "object": "chat.completion", "created": 0, "model": "reader"},
-                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                    "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
-                }
-                data = json.dumps(reply).encode()
-                self.send_response(answer if isinstance(answer, int) else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-
-
 @pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
+def model() -> Iterator[AnsweringModel]:
+    model = AnsweringModel((1000, 100))
     yield model
-    model.server.shutdown()
-    model.server.server_close()
+    model.close()
 
 
-def researcher(model: Model, folder: Path | None = None) -> EndpointResearcher:
+def researcher(model: AnsweringModel, folder: Path | None = None) -> EndpointResearcher:
     prices = Prices(input=2.0, output=10.0)
     return EndpointResearcher(
         Endpoint(EndpointParameters(url=model.url, model="reader", retries=0, seconds=20, prices=prices)), folder
@@ -105,7 +69,7 @@ def test_every_app_has_capabilities_of_its_own(scale: str) -> None:
         assert all(set(capability.compatible) <= own - {capability.id} for capability in finding.capabilities)
 
 
-def test_a_model_adds_what_the_documents_bear_out(model: Model) -> None:
+def test_a_model_adds_what_the_documents_bear_out(model: AnsweringModel) -> None:
     model.answer = lambda text: (
         "Here it is:\n"
         + items(
@@ -143,7 +107,9 @@ def test_a_model_adds_what_the_documents_bear_out(model: Model) -> None:
         (500, "HTTP 500"),
     ],
 )
-def test_an_app_without_a_sound_answer_keeps_its_offline_findings(model: Model, answer: str | int, reason: str) -> None:
+def test_an_app_without_a_sound_answer_keeps_its_offline_findings(
+    model: AnsweringModel, answer: str | int, reason: str
+) -> None:
     model.answer = lambda text: items({"id": "mail-en/start/Send"}) if "mail-en.yaml" in text else answer
     mail, mixer = researcher(model).research([MAIL, MIXER])
     assert mail.fallback == ""
@@ -151,8 +117,8 @@ def test_an_app_without_a_sound_answer_keeps_its_offline_findings(model: Model, 
     assert mixer.capabilities == OfflineResearcher().research([MIXER])[0].capabilities
 
 
-def test_an_answer_is_paid_for_once(model: Model, tmp_path: Path) -> None:
+def test_an_answer_is_paid_for_once(model: AnsweringModel, tmp_path: Path) -> None:
     model.answer = lambda text: items({"id": "mail-en/start/Send"})
     first = researcher(model, tmp_path).research([MAIL])
     assert researcher(model, tmp_path).research([MAIL]) == first
-    assert model.asked == 1
+    assert len(model.asked) == 1

@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,55 +16,18 @@ from assets.agent.endpoint import Endpoint, EndpointParameters
 from assets.verified_trajectories.endpoint_judge import EndpointJudge
 from assets.verified_trajectories.evidence import SeenEpisode, SeenStep
 from assets.verified_trajectories.judges import judge_all
-
-Answer = Callable[[str], str]
-
-
-class Model:
-    """Answers by what the text of a question says; keeps the questions."""
-
-    def __init__(self) -> None:
-        self.asked: list[list[dict[str, Any]]] = []
-        self.answer: Answer = lambda text: "{}"
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                parts = body["messages"][0]["content"]
-                model.asked.append(parts)
-                text = "\n".join(part["text"] for part in parts if part["type"] == "text")
-                message = {"role": "assistant", "content": model.answer(text)}
-                reply = {
-                    **{"id": "1", "object": "chat.completion", "created": 0, "model": "judge"},
-                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-                    "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-                }
-                data = json.dumps(reply).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+from tests.agent.answering import AnsweringModel
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    model = Model()
+def model() -> Iterator[AnsweringModel]:
+    model = AnsweringModel((10, 5))
     yield model
-    model.server.shutdown()
-    model.server.server_close()
+    model.close()
 
 
 @pytest.fixture
-def judge(model: Model) -> EndpointJudge:
+def judge(model: AnsweringModel) -> EndpointJudge:
     model.asked.clear()
     parameters = EndpointParameters(url=model.url, model="judge", retries=0, seconds=20)
     return EndpointJudge("eyes", Endpoint(parameters), window=2)
@@ -89,7 +49,7 @@ def sighted(*keypoints: tuple[int, str]) -> str:
     return "```json\n" + json.dumps({"sightings": sightings}) + "\n```"
 
 
-def test_clear_windows_are_decided_by_rules(model: Model, judge: EndpointJudge) -> None:
+def test_clear_windows_are_decided_by_rules(model: AnsweringModel, judge: EndpointJudge) -> None:
     model.answer = lambda text: sighted((1, "met")) if "Steps 0 to 1" in text else sighted((2, "met"))
     assert judge(episode()).vote
     assert len(model.asked) == 2
@@ -99,7 +59,7 @@ def test_clear_windows_are_decided_by_rules(model: Model, judge: EndpointJudge) 
     assert judge.endpoint.usage.input_tokens == 40
 
 
-def test_unclear_windows_are_asked_about_once_more(model: Model, judge: EndpointJudge) -> None:
+def test_unclear_windows_are_asked_about_once_more(model: AnsweringModel, judge: EndpointJudge) -> None:
     def answer(text: str) -> str:
         if "How it ended" in text:
             assert "the agent stopped by itself" in text
@@ -112,7 +72,7 @@ def test_unclear_windows_are_asked_about_once_more(model: Model, judge: Endpoint
     assert len(model.asked) == 3
 
 
-def test_windows_show_marks_and_never_what_the_agent_claims(model: Model, judge: EndpointJudge) -> None:
+def test_windows_show_marks_and_never_what_the_agent_claims(model: AnsweringModel, judge: EndpointJudge) -> None:
     model.answer = lambda text: sighted((1, "met"), (2, "met"))
     judge(episode())
     texts = [part["text"] for parts in model.asked for part in parts if part["type"] == "text"]
@@ -125,13 +85,13 @@ def test_windows_show_marks_and_never_what_the_agent_claims(model: Model, judge:
 
 
 @pytest.mark.parametrize("nonsense", ["I think it is done!", '{"sightings": "yes"}', '{"completed": true}', ""])
-def test_nonsense_is_a_vote_against(model: Model, judge: EndpointJudge, nonsense: str) -> None:
+def test_nonsense_is_a_vote_against(model: AnsweringModel, judge: EndpointJudge, nonsense: str) -> None:
     model.answer = lambda text: nonsense
     votes = judge_all([judge], episode(), seconds=20)
     assert [(vote.judge, vote.vote) for vote in votes] == [("eyes", False)]
 
 
-def test_no_answer_is_a_vote_against(model: Model) -> None:
+def test_no_answer_is_a_vote_against(model: AnsweringModel) -> None:
     nowhere = EndpointParameters(url="http://127.0.0.1:9/v1", model="judge", retries=0, seconds=2)
     votes = judge_all([EndpointJudge("eyes", Endpoint(nowhere), 2)], episode(), seconds=20)
     assert [(vote.vote, vote.reason) for vote in votes] == [(False, "no answer: EndpointError")]
