@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -274,12 +275,23 @@ def test_an_interrupted_run_ends_with_its_stage_and_the_next_one_goes_on(tmp_pat
 
 
 def _wait_for_child(parent: int, command: str) -> int:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    """The process that a run has started for a stage."""
+    found: list[int] = []
+
+    def started() -> bool:
         for child in psutil.Process(parent).children():
             with contextlib.suppress(psutil.NoSuchProcess):
                 if command in " ".join(child.cmdline()):
-                    time.sleep(1.0)  # until it has opened its Pipes and works
-                    return child.pid
+                    found.append(child.pid)
+        return bool(found)
+
+    _wait_until(started)
+    return found[0]
+
+
+def _wait_until(done: Callable[[], bool], seconds: float = 240.0) -> None:
+    """On a busy machine a run takes a minute to begin."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, "it did not begin"
         time.sleep(0.1)
-    raise AssertionError(f"no process '{command}' was started")

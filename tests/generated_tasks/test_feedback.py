@@ -16,7 +16,7 @@ from assets.generated_tasks.feedback import Feedback, read_feedback, weight
 from assets.generated_tasks.research import Capability
 
 COUNTS = st.integers(0, 200)
-BOOSTS = st.floats(0, 10)
+BOOSTS = st.integers(0, 1000).map(lambda hundredths: hundredths / 100)
 MUTE = Capability(
     "mixer/main.mute", "mixer", "desktop", "en", "train", "main", "set(Mute: bool)", (), ("Mute",), (), ("mixer.json",)
 )

@@ -313,8 +313,8 @@ def test_a_wheel_turns_where_the_pointer_is() -> None:
 @given(
     st.integers(1, 4000),
     st.integers(1, 4000),
-    st.floats(-10, 4010, allow_nan=False),
-    st.floats(-10, 4010, allow_nan=False),
+    st.integers(-100_000, 40_100_000).map(lambda parts: parts / 10_000),
+    st.integers(-100_000, 40_100_000).map(lambda parts: parts / 10_000),
 )
 def test_a_pixel_is_in_the_thousandth_that_it_is_read_as_or_refused(w: int, h: int, x: float, y: float) -> None:
     content = {"action": "click", "coordinate": [x, y]}

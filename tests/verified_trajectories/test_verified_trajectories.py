@@ -19,7 +19,8 @@ from PIL import Image, ImageDraw, ImageFont
 from assets.agent.actions import Action, action_to_row, render_response
 from assets.environments.trajectory import episodes_schema, steps_schema
 from assets.errors import InputError
-from assets.generated_tasks.capability_catalog import Capability, schema
+from assets.generated_tasks.capability_catalog import schema
+from assets.generated_tasks.research import Capability
 from assets.stage import execute, write_parquet
 from assets.verified_trajectories.reading import LATIN_FONT
 
@@ -112,13 +113,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "data" / name).mkdir(parents=True)
     abilities = [
         Capability(
-            *(f"drawn/main/{word}", "drawn", "web", "en", "heldout", f"set({word}: bool)"),
-            (),
-            (word,),
-            0,
-            0,
-            1.0,
-            "drawn",
+            id=f"drawn/main/{word}",
+            app="drawn",
+            platform="web",
+            locale="en",
+            split="heldout",
+            place="main",
+            signature=f"set({word}: bool)",
+            preconditions=(),
+            entities=(word,),
+            compatible=(),
+            sources=("drawn",),
         )
         for word in WORDS
     ]
