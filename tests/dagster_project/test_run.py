@@ -265,7 +265,7 @@ def test_an_interrupted_run_ends_with_its_stage_and_the_next_one_goes_on(tmp_pat
     process = subprocess.Popen(command, cwd=root, env=clean_environment(), stderr=subprocess.PIPE, text=True)
     stage = _wait_for_child(process.pid, "assets first")
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "first: interrupted" in said
     assert "Traceback" not in said
