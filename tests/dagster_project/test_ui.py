@@ -31,7 +31,7 @@ def ui(root: Path) -> Iterator[tuple[str, str]]:
         yield addresses[0], addresses[1]
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(240)
 
 
 def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], groups: list[str]) -> None:
