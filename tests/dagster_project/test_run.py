@@ -264,6 +264,8 @@ def test_an_interrupted_run_ends_with_its_stage_and_the_next_one_goes_on(tmp_pat
     command = [sys.executable, "-m", "dagster_project.cli", "run"]
     process = subprocess.Popen(command, cwd=root, env=clean_environment(), stderr=subprocess.PIPE, text=True)
     stage = _wait_for_child(process.pid, "assets first")
+    _wait_until(lambda: (root / "data" / "first.partial").exists())
+    time.sleep(1.0)  # until it has opened its Pipes and works
     process.send_signal(number)
     _, said = process.communicate(timeout=240)
     assert process.returncode == 130
