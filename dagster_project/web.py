@@ -51,13 +51,15 @@ def serve(root: Path, dagster_port: int, mlflow_port: int) -> None:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=_as_child,
             )
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    # A shell lets what it starts in the background ignore SIGINT: then nobody could end the pages with it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     note = root / ".hesper" / "ui.json"
     try:
         uri = tracking_uri(root)
@@ -121,6 +123,7 @@ def _end(processes: dict[str, subprocess.Popen[bytes]]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _end_with_parent() -> None:
-    """In the child: be told to end when the parent is gone, even by kill -9 (prctl PR_SET_PDEATHSIG)."""
+def _as_child() -> None:
+    """In the child: heed SIGINT, and be told to end when the parent is gone, even by kill -9 (PR_SET_PDEATHSIG)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)

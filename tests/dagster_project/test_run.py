@@ -193,7 +193,7 @@ def test_who_waits_for_another_run_says_so(copy: Path) -> None:
         assert any("first: another run is at it" in line for line in waiting.stderr)
         assert waiting.poll() is None
         lock.release()
-        assert waiting.wait(240) == 0
+        assert waiting.wait(60) == 0
         waiting.stderr.close()
 
 

@@ -21,9 +21,19 @@ PATIENCE = 240_000
 
 @contextmanager
 def ui(root: Path) -> Iterator[tuple[str, str]]:
-    """`hesper ui` on free ports; the addresses of Dagster and MLflow."""
+    """`hesper ui` on free ports; the addresses of Dagster and MLflow.
+
+    It starts as a shell starts what runs in the background: ignoring SIGINT, which must end it all the same.
+    """
     command = [sys.executable, "-m", "dagster_project.cli", "ui", "--dagster-port", "0", "--mlflow-port", "0"]
-    process = subprocess.Popen(command, cwd=root, env=clean_environment(), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=root,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
     assert process.stdout is not None
     try:
         lines = [process.stdout.readline(), process.stdout.readline()]
@@ -31,7 +41,7 @@ def ui(root: Path) -> Iterator[tuple[str, str]]:
         yield addresses[0], addresses[1]
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(240)
+        process.wait(60)
 
 
 def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], groups: list[str]) -> None:
