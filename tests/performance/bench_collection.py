@@ -34,13 +34,13 @@ def collection(platform: str) -> Iterator[Comparison]:
     yield Comparison(
         f"collection_{platform}_memory", f"memory of a run on {platform} after {STEPS} steps", f"after {FIRST}",
         lambda: run.last, run.first, runs=1, unit="megabytes",
-        note="the stage, its processes, their browsers and ADB servers: proportional set size, mean over a tenth of "
-             f"the run; highest {run.highest:.0f} MB; {run.steps} steps",
+        note="the stage, its processes, their browsers and ADB servers: private memory, mean over a tenth of the run; "
+             f"highest {run.highest:.0f} MB; {run.steps} steps",
     )  # fmt: skip
     yield Comparison(
         f"collection_{platform}_writing_memory", f"memory while the tables of {STEPS} steps are written",
         f"playing, after {FIRST} steps", lambda: run.writing, run.first, runs=1, unit="megabytes",
-        note="highest proportional set size from the last shard to the end",
+        note="highest private memory from the last shard to the end",
     )  # fmt: skip
     yield Comparison(
         f"collection_{platform}_speed", f"{STEPS} steps with screenshot, thought, action and state digests",
@@ -141,7 +141,7 @@ def _share_done(root: Path, tasks: int) -> float:
 
 
 def _megabytes(pid: int) -> float:
-    """Proportional set size of a process and all below it."""
+    """Private memory of a process and all below it: what they share may be shared with browsers of others, that end."""
     import psutil
 
     total = 0
@@ -155,7 +155,7 @@ def _megabytes(pid: int) -> float:
             text = Path(f"/proc/{each.pid}/smaps_rollup").read_text(encoding="utf-8")
         except OSError:  # it has just ended
             continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_"))
     return total / 1024
 
 

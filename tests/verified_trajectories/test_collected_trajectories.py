@@ -26,7 +26,7 @@ from assets.agent.parameters import AgentParameters
 from assets.environments.apps import load_specs
 from assets.environments.desktop import load_apps
 from assets.environments.task import TaskContract, task_schema, to_row
-from assets.environments.trajectory import Episode
+from assets.environments.trajectory import Episode, episode_row, episodes_schema, step_rows, steps_schema
 from assets.environments.workers import Sessions
 from assets.errors import HesperError, InfrastructureError, InputError, ParameterError
 from assets.generated_tasks.app_candidates import app_candidates
@@ -78,11 +78,14 @@ def test_each_policy_does_what_its_name_says_and_shards_repeat(tmp_path: Path) -
         for number, candidates in enumerate(proven(sessions)):
             played = {a.policy: _play(sessions, a, AGENT) for a in assignments(candidates)}
             _check(played)
-            shard = Shard(assignments(candidates), tmp_path / f"first-{number}", AGENT)
+            shard = Shard(assignments(candidates), tmp_path / f"shard-{number}", AGENT)
             play_shard(sessions, shard)
-            again = Shard(shard.assignments, tmp_path / f"second-{number}", AGENT)
-            play_shard(sessions, again)
-            assert directory_id(shard.folder) == directory_id(again.folder)
+            again = tmp_path / f"again-{number}"
+            again.mkdir()
+            write_parquet(again / "episodes.parquet", map(episode_row, played.values()), episodes_schema())
+            steps = [row for episode in played.values() for row in step_rows(episode)]
+            write_parquet(again / "steps.parquet", steps, steps_schema())
+            assert directory_id(shard.folder) == directory_id(again)
             rows = pq.read_table(shard.folder / "episodes.parquet").to_pylist()
             assert [row["policy"] for row in rows] == list(POLICIES)
             assert load_strips(shard.folder, [rows[0]["id"], rows[-1]["id"]]).height > 300
