@@ -148,7 +148,7 @@ class MiniwobSession(PageSession):
             self.page.evaluate(_RESTART, self._seed)
         else:
             self.page.goto(address, wait_until="load")
-            self.page.evaluate(_START, [self._seed, _HIDE])
+            self.page.evaluate(_START, [self._seed, _HIDE, _style_pictures(page)])
 
     def _opened(self, page: Page) -> None:
         super()._opened(page)
@@ -196,7 +196,11 @@ _PAINTED = "await Promise.all([...document.images].map((image) => image.decode()
 """Pages make their pictures when an episode begins, and the browser reads them when it has time to."""
 
 _START = (
-    """async ([seed, hide]) => {
+    """async ([seed, hide, pictures]) => {
+  // A style's picture is read when something first needs it, and painted whenever that is done. Read now, and kept for
+  // as long as the page, it is there when needed.
+  window.hesperPictures = pictures.map((address) => Object.assign(new Image(), { src: address }));
+  await Promise.all(window.hesperPictures.map((image) => image.decode().catch(() => {})));
   const style = document.createElement("style");
   style.textContent = hide;
   document.head.append(style);
@@ -253,6 +257,22 @@ def _has_lists(page: str) -> bool:
     """Whether a page holds or makes native `<select>`s."""
     source = (_folder() / "miniwob" / f"{page}.html").read_text(encoding="utf-8")
     return re.search(r"<select|[(]['\"]select['\"][)]", source) is not None
+
+
+@cache
+def _style_pictures(page: str) -> list[str]:
+    """Addresses of the pictures that a page's own styles and its style sheets name."""
+    folder = _folder() / "miniwob"
+    source = (folder / f"{page}.html").read_text(encoding="utf-8")
+    links = re.findall(r"<link[^>]*rel=\"stylesheet\"[^>]*href=\"([^\"]+)\"", source)
+    sheets = [folder / link for link in links]
+    texts = [(folder, source), *((sheet.parent, sheet.read_text(encoding="utf-8")) for sheet in sheets)]
+    found = {
+        (base / name).resolve()
+        for base, text in texts
+        for name in re.findall(r"url\(['\"]?([\w./-]+\.(?:png|gif|jpg|svg))['\"]?\)", text)
+    }
+    return sorted(path.as_uri() for path in found if path.is_file())
 
 
 def _folder() -> Path:

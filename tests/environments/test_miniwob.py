@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,6 +27,9 @@ from assets.environments.miniwob_oracles import ORACLES, MiniwobOracle
 from assets.environments.session import open_session, rollout
 from assets.errors import ParameterError
 from tests.environments.conftest import SIZE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,27 @@ def test_an_oracle_earns_the_reward_and_the_next_episode_is_as_fresh(miniwob: Mi
         assert len(step.boxes) == len(coordinates)
     miniwob.reset(task)
     assert (miniwob.digest(), miniwob.observe()) == fresh
+
+
+@pytest.mark.parametrize("page", ["click-dialog-2", "email-inbox"])
+def test_a_picture_that_is_read_slowly_is_waited_for(miniwob: MiniwobSession, page: str) -> None:
+    task = miniwob.task(page, 1)
+    read = []
+
+    def slowly(route: Route) -> None:
+        fresh.page.wait_for_timeout(500)  # the session goes on meanwhile
+        read.append(route.request.url)
+        route.continue_()
+
+    with open_session("web", SIZE, app=PREFIX) as fresh:  # in a browser that has not read any picture yet
+        assert isinstance(fresh, MiniwobSession)
+        fresh.reset(fresh.task("click-test", 1))
+        fresh.page.route("**/*.png", slowly)
+        fresh.reset(task)
+        seen = fresh.observe().png
+    miniwob.reset(task)
+    assert read
+    assert seen == miniwob.observe().png
 
 
 def test_the_wrong_button_earns_nothing(miniwob: MiniwobSession) -> None:
