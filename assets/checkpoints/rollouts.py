@@ -117,7 +117,7 @@ class ScoringBatch:
 def scoring_batches(
     processor: Processor, rollouts: Sequence[Rollout], rows: int, device: torch.device
 ) -> Iterator[ScoringBatch]:
-    """Cut rollouts into fans of at most `rows` answers; each screenshot is encoded once a fan."""
+    """Cut rollouts into fans of at most `rows` answers of like length; each screenshot is encoded once a fan."""
     import torch
 
     alike: dict[tuple[int, tuple[int, int]], list[int]] = {}
@@ -125,8 +125,13 @@ def scoring_batches(
         grid = processor.patches(rollout.sample.image).grid
         alike.setdefault((len(rollout.prompt.prefix), grid), []).append(index)
     for members in alike.values():
-        for start in range(0, len(members), rows):
-            part = members[start : start + rows]
+        lengths = [len(rollouts[index].prompt.suffix) + len(rollouts[index].answer.ids) for index in members]
+        parts = [
+            [members[place] for place in group[start : start + rows]]
+            for group in fan.like_lengths(lengths)
+            for start in range(0, len(group), rows)
+        ]
+        for part in parts:
             prefixes: dict[tuple[bytes, tuple[int, ...]], int] = {}
             suffixes = []
             for index in part:

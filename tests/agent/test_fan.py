@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import random
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assets.agent import fan, generation
 from assets.agent.processor import Patches, Processor, make_image_processor
@@ -187,6 +190,15 @@ def test_order_of_suffixes_changes_nothing(processor: Processor):
     straight, turned = by_suffix(range(6)), by_suffix([5, 3, 1, 0, 4, 2])
     for index, value in straight.items():
         torch.testing.assert_close(turned[index], value, rtol=1e-5, atol=1e-6)
+
+
+@given(st.lists(st.integers(1, 400)))
+def test_groups_of_like_length_hold_everything_once_and_waste_little(lengths: list[int]):
+    groups = fan.like_lengths(lengths)
+    assert sorted(place for group in groups for place in group) == list(range(len(lengths)))
+    spans = [(min(lengths[place] for place in group), max(lengths[place] for place in group)) for group in groups]
+    assert all(longest <= fan.SPREAD * shortest for shortest, longest in spans)
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
 
 
 def test_prefixes_of_two_lengths_are_refused(processor: Processor):
