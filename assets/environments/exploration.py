@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from assets.agent.actions import Action, from_pixel
-from assets.environments.session import Element, Session
+from assets.environments.session import Element, Session, free_point
 from assets.environments.task import canonical_json
 
 INPUT_KINDS = frozenset({"field", "search", "entry"})
@@ -101,6 +101,7 @@ class _Explorer:
             if job == _FILL:
                 self._fill()
             elif job == _CHANGED:
+                self._tries.clear()  # what led nowhere may lead on now: a list may have another row
                 self._go_on()
             else:
                 self._press_all(snapshot, lambda element: not self._leads(element))
@@ -142,12 +143,11 @@ class _Explorer:
                 if element.kind in INPUT_KINDS or not wanted(element):
                     continue
                 self._return()
-                self._press("LongPress" if self._may_reach(element, self._hints.holds) else "Click", element)
+                self._press("LongPress" if self._may_reach(element, self._hints.holds) else "Click", element, elements)
                 after = self._session.state()
                 if after == before:
                     continue
                 if _data(after) != _data(before) and self._pressed[element.id] == 1:
-                    self._tries.clear()  # what led nowhere may lead on now: a list may have another row
                     self._plan(_CHANGED, self._session.snapshot())
                 if self._arrive(after) or self._is_new(after, before):
                     self._go_on()
@@ -162,7 +162,7 @@ class _Explorer:
             for element in elements:
                 if element.kind not in FORM_KINDS or self._pressed[element.id]:
                     continue
-                self._press("Click", element)
+                self._press("Click", element, elements)
                 if element.kind in INPUT_KINDS:
                     name = element.id.rpartition("/")[2]
                     self._act(Action("Type", content=self._hints.samples.get(name, "12")))
@@ -230,10 +230,10 @@ class _Explorer:
                 return gates
             gates |= more
 
-    def _press(self, press: str, element: Element) -> None:
+    def _press(self, press: str, element: Element, elements: Iterable[Element]) -> None:
         self._pressed[element.id] += 1
         self._tries[element.id] += 1
-        self._act(Action(press, point=from_pixel(*element.center, *self._size)))
+        self._act(Action(press, point=from_pixel(*free_point(element, elements), *self._size)))
 
     def _act(self, action: Action) -> None:
         self.walk.actions += 1

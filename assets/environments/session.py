@@ -40,6 +40,23 @@ class Element:
         return ((self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2)
 
 
+def free_point(element: Element, elements: Iterable[Element]) -> tuple[float, float]:
+    """A point of an element that belongs to no smaller element upon it, in pixels: its middle, if that is free.
+
+    A card that opens when it is tapped may carry a switch across its middle.
+    """
+    x0, y0, x1, y1 = element.box
+    upon = [
+        (a, b, c, d)
+        for a, b, c, d in (other.box for other in elements if other.visible)
+        if (a, b, c, d) != element.box and x0 <= a and y0 <= b and c <= x1 and d <= y1
+    ]
+    shares = (1 / 2, 1 / 6, 5 / 6)
+    points = [(x0 + (x1 - x0) * across, y0 + (y1 - y0) * down) for down in shares for across in shares]
+    free = ((x, y) for x, y in points if not any(a <= x <= c and b <= y <= d for a, b, c, d in upon))
+    return next(free, element.center)
+
+
 def found_elements(found: Iterable[Sequence[Any]], size: tuple[int, int], above: int = 0) -> list[Element]:
     """What the runtime's or the page's script found, `[label, kind, [x0, y0, x1, y1], id, visible, ...]` each.
 

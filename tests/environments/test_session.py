@@ -7,10 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assets.agent.actions import Action
 from assets.agent.observation import Box, Observation, RandomPolicy
-from assets.environments.session import check, digest, flatten, open_session, rollout, rollout_batch
+from assets.environments.session import (
+    Element,
+    check,
+    digest,
+    flatten,
+    free_point,
+    open_session,
+    rollout,
+    rollout_batch,
+)
 from assets.environments.task import TaskContract, from_row, task_schema, to_row
 from assets.environments.trajectory import Screenshot, episode_row, episodes_schema, step_rows, steps_schema
 from assets.errors import InfrastructureError, ParameterError
@@ -166,6 +177,26 @@ def test_the_check(
 
 def test_flatten_keeps_empty_parts() -> None:
     assert flatten({"a": {"b": [], "c": [1, {"d": {}}]}}) == {"a.b": [], "a.c.0": 1, "a.c.1.d": {}}
+
+
+def test_a_card_is_tapped_beside_the_switch_across_its_middle() -> None:
+    card = Element("05:20", "row", (88, 89, 344, 206), "alarms/1")
+    switch = Element("", "switch", (101, 147, 331, 193), "alarms/1/on")
+    x, y = free_point(card, [card, switch])
+    assert 88 < x < 344
+    assert 89 < y < 147
+    assert free_point(switch, [card, switch]) == switch.center
+
+
+@given(st.lists(st.tuples(st.integers(0, 80), st.integers(0, 80), st.integers(1, 19), st.integers(1, 19)), max_size=4))
+def test_a_free_point_lies_within_and_upon_nothing_small(parts: list[tuple[int, int, int, int]]) -> None:
+    whole = Element("", "row", (0, 0, 100, 100), "whole")
+    upon = [Element("", "switch", (x, y, x + w, y + h), str(place)) for place, (x, y, w, h) in enumerate(parts)]
+    x, y = free_point(whole, [whole, *upon])
+    assert 0 < x < 100
+    assert 0 < y < 100
+    # Four parts a fifth of the width cover at most four of the nine points that are tried.
+    assert not any(a <= x <= c and b <= y <= d for a, b, c, d in (other.box for other in upon))
 
 
 def test_an_unknown_platform_names_the_known() -> None:
