@@ -100,8 +100,10 @@ class _Explorer:
             self._session.restore(snapshot)
             if job == _FILL:
                 self._fill()
+            elif job == _SENT:
+                self._tries.clear()
+                self._go_on()
             elif job == _CHANGED:
-                self._tries.clear()  # what led nowhere may lead on now: a list may have another row
                 self._go_on()
             else:
                 self._press_all(snapshot, lambda element: not self._leads(element))
@@ -148,7 +150,8 @@ class _Explorer:
                 if after == before:
                     continue
                 if _data(after) != _data(before) and self._pressed[element.id] == 1:
-                    self._plan(_CHANGED, self._session.snapshot())
+                    self._tries.clear()  # what led nowhere may lead on now: a list may have another row
+                    self._plan(_CHANGED if places(after) == places(before) else _SENT, self._session.snapshot())
                 if self._arrive(after) or self._is_new(after, before):
                     self._go_on()
                 elif places(after) == places(before):  # what was locked here may be open now
@@ -245,8 +248,9 @@ def _data(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in state.items() if name != "view"}
 
 
-_FILL, _CHANGED, _REST = range(3)
-"""What is done later, in this order: fill in a form, go on from a view that a press changed, press all else."""
+_FILL, _SENT, _CHANGED, _REST = range(4)
+"""What is done later, in this order: fill in a form, go on from where a press led that changed data too, as sending a
+form does, go on from a view that a press changed, press all else."""
 
 _PARTS = ("picker", "drawer", "asking")
 """What lies over a screen beside its dialog, in the view of a full app."""

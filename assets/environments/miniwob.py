@@ -51,8 +51,9 @@ FULL_HELDOUT = (
 """Other pages that no training episode comes from. All variants of a page are on the same side."""
 
 RELOADED = (
-    "chase-circle", "click-menu-2", "click-pie", "click-pie-nodelay", "drag-items", "drag-items-grid",
-    "drag-sort-numbers", "form-sequence", "moving-items", "order-food", "simon-says", "social-media",
+    "chase-circle", "choose-date", "choose-date-easy", "choose-date-medium", "click-menu-2", "click-pie",
+    "click-pie-nodelay", "click-shades", "drag-items", "drag-items-grid",
+    "drag-sort-numbers", "form-sequence", "form-sequence-3", "moving-items", "order-food", "simon-says", "social-media",
     "social-media-all", "social-media-some", "stock-market", "use-colorwheel", "use-colorwheel-2", "use-slider",
     "use-slider-2", "use-spinner",
 )  # fmt: skip
