@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,6 +14,8 @@ from assets.synthetic_samples.interfaces.lexicon import ActionTexts, Column, Dom
 from assets.synthetic_samples.themes import Split
 
 T = TypeVar("T")
+Piece = tuple[str, str]
+"""A part of a line of source text: its kind, which gives the colour, and its characters."""
 
 _FIRST_DAY = date(2024, 1, 8)
 _DAYS = 900
@@ -200,6 +203,51 @@ class Content:
 
     def size(self) -> str:
         return f"{self.integer(2, 980)} {self.pick(('kB', 'MB', 'MB', 'GB'))}"
+
+    # --- source text ---
+
+    def identifier(self) -> str:
+        """A name as programs use it: `slow_error_page`."""
+        words = f"{self.pick(self.domain.heads)['en']} {self.pick(self.domain.tails)['en']}"
+        return re.sub(r"\W+", "_", words.lower())
+
+    def identifiers(self, count: int) -> list[str]:
+        return [self.identifier() for _ in range(count)]
+
+    def file_names(self, count: int) -> list[str]:
+        return [f"{self.identifier()}.{self.pick(('py', 'ts', 'yaml', 'md', 'rs', 'css'))}" for _ in range(count)]
+
+    def code_lines(self, count: int) -> list[list[Piece]]:
+        """Lines of a program that looks like one."""
+        lines: list[list[Piece]] = []
+        while len(lines) < count:
+            name, argument, result = self.identifiers(3)
+            lines.append([("keyword", "def "), ("call", name), ("", f"({argument}, limit="),
+                          ("number", str(self.integer(1, 90))), ("", "):")])  # fmt: skip
+            lines.append([("remark", f"    # {self.note()}")])
+            for _ in range(self.integer(2, 6)):
+                indent = " " * self.pick((4, 4, 8))
+                lines.append(self.pick((
+                    [("", f"{indent}{result} = "), ("call", self.identifier()), ("", f"({argument})")],
+                    [("keyword", f"{indent}if "), ("", f"{result} > "), ("number", str(self.integer(0, 500))), ("", ":")],
+                    [("", f"{indent}    {result}."), ("call", "append"), ("", "("),
+                     ("string", f'"{self.identifier()}"'), ("", ")")],
+                    [("keyword", f"{indent}for "), ("", "entry "), ("keyword", "in "), ("", f"{argument}:")],
+                )))  # fmt: skip
+            lines.append([("keyword", "    return "), ("", result)])
+            lines.append([])
+        return lines[:count]
+
+    def query_lines(self, columns: Sequence[TableColumn]) -> list[list[Piece]]:
+        """A question to a database."""
+        table, key = self.identifier(), self.identifier()
+        return [
+            [("keyword", "SELECT "), ("", f"{key}, "), ("call", "avg"), ("", f"({self.identifier()})")],
+            [("keyword", "FROM "), ("", f"{table} "), ("keyword", "JOIN "), ("", self.identifier())],
+            [("keyword", "WHERE "), ("", f"{key} > "), ("number", str(self.integer(2, 900)))],
+            [("keyword", "  AND "), ("", f"{self.identifier()} = "), ("string", f"'{self.value(columns[0])}'")],
+            [("keyword", "GROUP BY "), ("", f"{key} "), ("keyword", "LIMIT "), ("number", str(self.integer(5, 500)))],
+        ]
 
     # --- what could have been shown ---
 

@@ -68,13 +68,17 @@ class SceneParameters(StageParameters):
 
 @dataclass(frozen=True)
 class Template:
-    """A layout: a file of the folder templates/<split>/. `professional` ones are dense tools of a trade."""
+    """A layout: a file of the folder templates/<split>/. `professional` ones are dense tools of a trade.
+
+    `title` says what it is, for people; `domains` are those it makes sense for, none named means all.
+    """
 
     name: str
     split: Split
     platform: Platform
     professional: bool
-    title: Text
+    title: str
+    domains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class SceneDescription:
         tone = "dark" if theme_named(self.theme).dark else "light"
         language = {"en": "English", "zh": "Chinese"}[self.locale]
         return (
-            f"{template_named(self.template).title['en']} on a {self.platform} screen of {width}x{height}, "
+            f"{template_named(self.template).title} on a {self.platform} screen of {width}x{height}, "
             f"for {domain.name['en']}, used by a {self.persona['en']}; {language}, {tone} theme {self.theme}, "
             f"{self.density}, {self.font_size:g} px text, {self.icons} icons"
         )
@@ -136,7 +140,9 @@ def describe(rng: random.Random, split: Split, parameters: SceneParameters) -> S
     """A random scene of a split."""
     platform = rng.choices(list(parameters.platforms), list(parameters.platforms.values()))[0]
     width, height = rng.choice(parameters.screens[platform])
-    domain = rng.choice(domains(split))
+    template = rng.choice(templates(split, platform))
+    fitting = [domain for domain in domains(split) if not template.domains or domain.key in template.domains]
+    domain = rng.choice(fitting)
     return SceneDescription(
         domain=domain.key,
         platform=platform,
@@ -146,7 +152,7 @@ def describe(rng: random.Random, split: Split, parameters: SceneParameters) -> S
         density=rng.choices(list(parameters.densities), list(parameters.densities.values()))[0],
         screen=(width, height),
         split=split,
-        template=rng.choice([template.name for template in templates(split, platform)]),
+        template=template.name,
         icons=rng.choice(ICON_SETS[split]),
         font_size=_font_size(rng, platform, width, parameters.font_sizes),
         overlay=rng.random() < parameters.dialog_share,
@@ -163,40 +169,56 @@ def interface(rng: random.Random, description: SceneDescription) -> Interface:
     theme, icons = theme_named(description.theme), icon_set(description.icons)
     content = Content(rng, description.split, domain_named(description.split, description.domain), description.locale)
     row_height = _ROW_HEIGHT["phone" if description.platform == "phone" else "large", description.density]
-    body = (
+    dialog = description.overlay and rng.random() < 0.5
+    html = (
         _environment()
         .get_template(f"{description.split}/{description.template}.jinja")
         .render(
             c=content,
             icon=icons.svg,
             pictures=Pictures(rng),
+            css=Markup(_read("page.css")),
+            script=Markup(_read("page.js")),
+            platform=description.platform,
+            density=description.density,
+            style=theme.style(),
+            font_size=f"{description.font_size:g}",
             frame=rng.choice(("left", "dots", "centred")),
-            dialog=description.overlay and rng.random() < 0.5,
-            menu_open=rng.randrange(3) if description.overlay else -1,
+            dialog=dialog,
+            menu_open=rng.randrange(3) if description.overlay and not dialog else -1,
             wide=description.screen[0] / description.font_size,
             tall=description.screen[1] / description.font_size,
-            row_height=row_height,
+            fit=lambda height: int(height / row_height),
         )
     )
-    page = _environment().get_template("page.jinja")
-    html = page.render(
-        c=content,
-        body=Markup(body),
-        css=Markup(_read("page.css")),
-        script=Markup(_read("page.js")),
-        platform=description.platform,
-        density=description.density,
-        template=description.template,
-        style=theme.style(),
-        font_size=f"{description.font_size:g}",
-    )
-    return Interface(description, html, tuple(_absent(body, content, description.locale)))
+    return Interface(description, html, tuple(_absent(html, content, description.locale)))
 
 
 # --- templates -------------------------------------------------------------------------------------------------------
 
 TEMPLATES: tuple[Template, ...] = (
-    Template("dashboard", "train", "web", True, {"en": "An administration dashboard", "zh": "管理看板"}),
+    Template("audio_workstation", "train", "desktop", True, "An audio workstation", ("music",)),
+    Template("image_editor", "train", "desktop", True, "An image editor", ("imaging",)),
+    Template("spreadsheet", "train", "desktop", True, "A spreadsheet"),
+    Template("code_editor", "train", "desktop", True, "A code editor", ("software",)),
+    Template("schedule", "train", "desktop", True, "A resource schedule"),
+    Template("file_manager", "train", "desktop", False, "A file manager"),
+    Template("dashboard", "train", "web", True, "An administration dashboard"),
+    Template("record_form", "train", "web", True, "A record with its form"),
+    Template("kanban", "train", "web", True, "A task board"),
+    Template("mail", "train", "web", False, "A mailbox"),
+    Template("shop", "train", "web", False, "A shop", ("retail", "travel", "education")),
+    Template("settings", "train", "phone", False, "A settings screen"),
+    Template("chat", "train", "phone", False, "A conversation"),
+    Template("feed", "train", "phone", False, "A feed of posts"),
+    Template("player", "train", "phone", False, "A player", ("music", "education")),
+    Template("wallet", "train", "phone", False, "A wallet", ("accounting", "retail", "travel", "home_energy")),
+    Template("model_viewer", "heldout", "desktop", True, "A model viewer"),
+    Template("query_console", "heldout", "desktop", True, "A database console"),
+    Template("monitoring_wall", "heldout", "web", True, "A monitoring wall"),
+    Template("week_calendar", "heldout", "web", False, "A week in a calendar"),
+    Template("map_sheet", "heldout", "phone", False, "A map with a sheet over it"),
+    Template("booking_form", "heldout", "phone", False, "A booking in steps"),
 )
 
 
@@ -257,22 +279,28 @@ class _Shown(HTMLParser):
         super().__init__()
         self.said: list[str] = []
         self.icons: set[str] = set()
+        self._code = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._code = tag in ("style", "script")
         for name, value in attrs:
             if value and name in ("aria-label", "placeholder", "title", "value", "data-function"):
                 self.said.append(value)
             if value and name == "data-icon":
                 self.icons.add(value)
 
+    def handle_endtag(self, tag: str) -> None:
+        self._code = False
+
     def handle_data(self, data: str) -> None:
-        self.said.append(data)
+        if not self._code:
+            self.said.append(data)
 
 
-def _absent(body: str, content: Content, locale: Locale) -> Iterator[Absent]:
+def _absent(html: str, content: Content, locale: Locale) -> Iterator[Absent]:
     """What the domain could have shown; nothing whose words occur anywhere on the screen, in any case."""
     shown = _Shown()
-    shown.feed(body)
+    shown.feed(html)
     said = "\n".join(shown.said).casefold()
     labels, commands = content.plausible()
     for label in dict.fromkeys((*labels, *(command.label for command in commands))):
@@ -284,9 +312,9 @@ def _absent(body: str, content: Content, locale: Locale) -> Iterator[Absent]:
     pictured = {command.icon for command in commands}
     for icon, words in icon_words().items():
         # A drawing may stand on the screen without being a control: only what no element draws is absent.
-        if icon in pictured and icon not in shown.icons and not _drawn(body, icon):
+        if icon in pictured and icon not in shown.icons and not _drawn(html, icon):
             yield Absent("icon", words[locale])
 
 
-def _drawn(body: str, icon: str) -> bool:
-    return any(icon_set(name).drawings[icon] in body for names in ICON_SETS.values() for name in names)
+def _drawn(html: str, icon: str) -> bool:
+    return any(icon_set(name).drawings[icon] in html for names in ICON_SETS.values() for name in names)
