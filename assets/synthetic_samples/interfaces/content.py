@@ -229,7 +229,7 @@ class Content:
                 indent = " " * self.pick((4, 4, 8))
                 lines.append(self.pick((
                     [("", f"{indent}{result} = "), ("call", self.identifier()), ("", f"({argument})")],
-                    [("keyword", f"{indent}if "), ("", f"{result} > "), ("number", str(self.integer(0, 500))), ("", ":")],
+                    [("keyword", f"{indent}if "), ("", f"{result} > "), ("number", f"{self.integer(0, 500)}:")],
                     [("", f"{indent}    {result}."), ("call", "append"), ("", "("),
                      ("string", f'"{self.identifier()}"'), ("", ")")],
                     [("keyword", f"{indent}for "), ("", "entry "), ("keyword", "in "), ("", f"{argument}:")],

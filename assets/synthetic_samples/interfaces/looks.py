@@ -19,7 +19,7 @@ Density = Literal["compact", "regular", "comfortable"]
 class InterfaceTheme:
     """Colours as CSS writes them, and shapes.
 
-    `page` is the ground, `surface` what bars and panels lie on, `raised` fields and cards, `ink` and `muted` the text on
+    `page` is the ground, `surface` what bars and panels lie on, `raised` fields and cards, `ink` and `muted` text on
     them, `line` their borders, `accent` what is chosen and `on_accent` the text on it, `good`, `warn` and `bad` states,
     `hues` the colours of clips, charts and pictures, `radius` the corner radius and `font` the typeface.
     """

@@ -46,7 +46,7 @@ class SceneParameters(StageParameters):
         locales: relative weight of each language.
         densities: relative weight of each density.
         font_sizes: smallest and largest font size in pixels, before scaling.
-        dialog_share: share of the scenes that ask a question in front of everything, or have a menu open.
+        overlay_share: share of the scenes that ask a question in front of everything, or have a menu open.
     """
 
     platforms: dict[Platform, float]
@@ -54,7 +54,7 @@ class SceneParameters(StageParameters):
     locales: dict[Locale, float]
     densities: dict[Density, float]
     font_sizes: tuple[PositiveFloat, PositiveFloat]
-    dialog_share: float = Field(ge=0, le=1)
+    overlay_share: float = Field(ge=0, le=1)
 
     @model_validator(mode="after")
     def _has_screens(self) -> SceneParameters:
@@ -155,7 +155,7 @@ def describe(rng: random.Random, split: Split, parameters: SceneParameters) -> S
         template=template.name,
         icons=rng.choice(ICON_SETS[split]),
         font_size=_font_size(rng, platform, width, parameters.font_sizes),
-        overlay=rng.random() < parameters.dialog_share,
+        overlay=rng.random() < parameters.overlay_share,
     )
 
 
