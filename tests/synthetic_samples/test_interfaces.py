@@ -159,7 +159,7 @@ def texts(split: Split) -> set[str]:
     return {said.casefold() for pair in pairs for said in pair.values()}
 
 
-NEUTRAL = re.compile(r"[\W\d_]*(?:[A-Za-zµ°年月日]{0,4}[\W\d_]*)*")
+NEUTRAL = re.compile(r"[\W\d_]*(?:[A-Za-zµ年月日]{1,4}(?:[\W\d_]+|$))*")
 """Numbers with units, dates, codes, single letters: words of four letters at most."""
 
 

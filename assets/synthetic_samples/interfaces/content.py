@@ -153,6 +153,11 @@ class Content:
         """Columns of a table of items, at most as many as the domain has."""
         return [self._column(column) for column in self.some(self.domain.columns, count, count)]
 
+    def figures(self, count: int) -> list[TableColumn]:
+        """Columns of numbers, at most as many as the domain has."""
+        columns = [self._column(column) for column in self.domain.columns]
+        return self.some([column for column in columns if column.numeric], count, count)
+
     def value(self, column: TableColumn) -> str:
         """A value for a column."""
         kind, *rest = column.kind.split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
@@ -28,8 +29,10 @@ class Pictures:
         parts.append(f'<circle cx="{rng.randint(12, 88)}" cy="{rng.randint(12, 34)}" r="{rng.randint(5, 11)}"')
         parts.append(' fill="#fff" opacity=".8"/>')
         for layer in range(3):
-            ridge = [(x, 45 + 16 * layer + rng.randint(-14, 10)) for x in range(0, 101, 20)]
-            parts.append(_polygon([(0, 100), *ridge, (100, 100)], (first + 1 + layer) % 6, 0.55 + layer / 8))
+            ridge = [(x, 45 + 16 * layer + rng.randint(-14, 10)) for x in range(-10, 115, 20)]
+            hue = (first + 1 + layer) % 6
+            parts.append(f'<path d="M0 100V{ridge[0][1]}{_curve(ridge)}V100Z" fill="var(--hue{hue})"')
+            parts.append(f' opacity="{0.55 + layer / 8:g}"/>')
         return _svg("0 0 100 100", parts, label, "xMidYMid slice")
 
     def product(self, label: str = "") -> Markup:
@@ -129,6 +132,14 @@ class Pictures:
 
 def _points(points: Sequence[Point]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _curve(points: Sequence[Point]) -> str:
+    """A smooth line through the middles between neighbouring points."""
+    middles = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2) for a, b in pairwise(points)]
+    return f"L{_points(middles[:1])}" + "".join(
+        f"Q{_points([point, middle])}" for point, middle in zip(points[1:], middles[1:], strict=False)
+    )
 
 
 def _polygon(points: Sequence[Point], hue: int, opacity: float = 1) -> str:

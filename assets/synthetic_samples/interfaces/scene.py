@@ -111,7 +111,7 @@ class SceneDescription:
         language = {"en": "English", "zh": "Chinese"}[self.locale]
         return (
             f"{template_named(self.template).title} on a {self.platform} screen of {width}x{height}, "
-            f"for {domain.name['en']}, used by a {self.persona['en']}; {language}, {tone} theme {self.theme}, "
+            f"for {domain.name['en']}, used by: {self.persona['en']}; {language}, {tone} theme {self.theme}, "
             f"{self.density}, {self.font_size:g} px text, {self.icons} icons"
         )
 
@@ -184,6 +184,7 @@ def interface(rng: random.Random, description: SceneDescription) -> Interface:
             style=theme.style(),
             font_size=f"{description.font_size:g}",
             frame=rng.choice(("left", "dots", "centred")),
+            mirrored=rng.random() < 0.25,
             dialog=dialog,
             menu_open=rng.randrange(3) if description.overlay and not dialog else -1,
             wide=description.screen[0] / description.font_size,
@@ -248,7 +249,8 @@ def _font_size(rng: random.Random, platform: Platform, width: int, sizes: tuple[
     if platform == "phone":
         scale = max(width / 400, 0.9)
     else:
-        scale = rng.choice([scale for scale in (1.0, 1.25, 1.5, 2.0) if width / scale >= 1280])
+        scales = [scale for scale in (1.0, 1.25, 1.5, 2.0) if width / scale >= 1280]
+        scale = rng.choices(scales, [3, 1, 1, 1][: len(scales)])[0]
     return round(rng.uniform(*sizes) * scale, 1)
 
 
