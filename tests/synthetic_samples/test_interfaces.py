@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from itertools import combinations
 from typing import Any
@@ -25,7 +26,6 @@ from assets.synthetic_samples.interfaces.scene import (
     describe,
     interface,
     interface_html,
-    templates,
 )
 from assets.synthetic_samples.themes import SPLITS, Split
 
@@ -57,6 +57,7 @@ def scene_of(template: Template, seed: int, **changed: Any) -> SceneDescription:
             return scene
 
 
+@cache
 def drawn(split: Split, count: int) -> list[Interface]:
     rngs = [random.Random(f"{split} {seed}") for seed in range(count)]
     return [interface(rng, describe(rng, split, parameters(screens={**SCREENS, **SMALL}))) for rng in rngs]
@@ -99,7 +100,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(template: Templ
 
 
 def test_no_two_seeds_look_alike() -> None:
-    said = [Said(it.html).texts for it in drawn("train", 40)]
+    said = [Said(it.html).texts for it in drawn("train", 30)]
     for one, other in combinations(said, 2):
         assert len(one & other) < 0.75 * min(len(one), len(other))
 
@@ -165,7 +166,7 @@ NEUTRAL = re.compile(r"[\W\d_]*(?:[A-Za-zµ年月日]{1,4}(?:[\W\d_]+|$))*")
 
 def test_drawn_screens_of_the_splits_share_no_words() -> None:
     train, heldout = (
-        {said for it in drawn(split, 60) for said in Said(it.html).texts if not NEUTRAL.fullmatch(said)}
+        {said for it in drawn(split, 30) for said in Said(it.html).texts if not NEUTRAL.fullmatch(said)}
         for split in SPLITS
     )
     assert len(train) > 1000
@@ -188,7 +189,7 @@ def test_every_icon_is_in_every_set_and_has_words() -> None:
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_what_is_absent_is_nowhere_on_the_page(split: Split) -> None:
-    for it in drawn(split, 20):
+    for it in drawn(split, 30):
         everything = "\n".join(Said(it.html).texts).casefold()
         assert len(it.absent) > 50
         assert {absent.kind for absent in it.absent} == {"label", "function", "icon"}
@@ -241,11 +242,16 @@ def chromium() -> Iterator[Chromium]:
         yield chromium
 
 
-@pytest.mark.parametrize(
-    ("template", "screen"),
-    [(template, screen) for template in TEMPLATES for screen in SCREENS[template.platform]],
-    ids=lambda it: it.name if isinstance(it, Template) else f"{it[0]}x{it[1]}",
-)
+def every_size() -> Iterator[Any]:
+    """Each template at each size; in the quick run each at one, every size among them."""
+    for index, template in enumerate(TEMPLATES):
+        screens = SCREENS[template.platform]
+        for place, screen in enumerate(screens):
+            marks = () if place == index % len(screens) else (pytest.mark.slow,)
+            yield pytest.param(template, screen, marks=marks, id=f"{template.name}-{screen[0]}x{screen[1]}")
+
+
+@pytest.mark.parametrize(("template", "screen"), list(every_size()))
 def test_every_template_works_at_every_size(chromium: Chromium, template: Template, screen: tuple[int, int]) -> None:
     scene = scene_of(template, 3, screens={template.platform: [screen]}, overlay_share=0)
     page = chromium.new_page(*screen)
@@ -256,7 +262,7 @@ def test_every_template_works_at_every_size(chromium: Chromium, template: Templa
     look = page.evaluate(LOOK)
     page.context.close()
     assert not complaints
-    assert look["count"] >= 12
+    assert look["count"] >= 10
     assert not look["unnamed"]
     assert not look["overlaps"]
     assert not look["icons"]
@@ -268,31 +274,31 @@ def test_every_template_works_at_every_size(chromium: Chromium, template: Templa
 STATES = "aria-checked aria-selected aria-expanded aria-pressed".split()
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_controls_react_to_real_clicks(chromium: Chromium, platform: Platform) -> None:
+@pytest.mark.parametrize("name", ["settings", "record_form", "file_manager", "booking_form"])
+def test_controls_react_to_real_clicks(chromium: Chromium, name: str) -> None:
+    template = next(it for it in TEMPLATES if it.name == name)
+    scene = scene_of(template, 4, screens={template.platform: [SCREENS[template.platform][0]]}, overlay_share=0)
+    page = chromium.new_page(*scene.screen)
+    page.set_content(interface_html(random.Random(4), scene))
     reacted = 0
-    for split in SPLITS:
-        for template in templates(split, platform):
-            scene = scene_of(template, 4, screens={platform: [SCREENS[platform][0]]}, overlay_share=0)
-            page = chromium.new_page(*scene.screen)
-            page.set_content(interface_html(random.Random(4), scene))
-            for role in ("switch", "checkbox", "radio", "tab", "combobox", "option"):
-                target = page.locator(f'[role="{role}"]:visible').last
-                if not target.count() or not target.is_visible():
-                    continue
-                before = [target.get_attribute(state) for state in STATES]
-                target.click(timeout=2000)
-                after = [target.get_attribute(state) for state in STATES]
-                assert before != after or role in ("radio", "tab", "option")
-                assert "true" in after or role in ("switch", "checkbox", "option")
-                page.keyboard.press("Escape")
-                reacted += 1
-            fields = page.locator("input[type=text]:visible")
-            if fields.count():
-                fields.first.fill("abc")
-                assert fields.first.input_value() == "abc"
-            page.context.close()
-    assert reacted >= 6
+    for role in ("switch", "checkbox", "radio", "tab", "combobox", "option"):
+        others = '[aria-checked="true"],[aria-selected="true"]' if role in ("radio", "tab", "option") else "[none]"
+        found = [it for it in page.query_selector_all(f'[role="{role}"]:not({others})') if it.is_visible()]
+        if not found:
+            continue
+        box = found[0].bounding_box()
+        assert box
+        before = [found[0].get_attribute(state) for state in STATES]
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        assert [found[0].get_attribute(state) for state in STATES] != before
+        reacted += 1
+    field = page.query_selector("input[type=text]")
+    if field:
+        field.fill("abc")
+        assert field.input_value() == "abc"
+        reacted += 1
+    page.context.close()
+    assert reacted >= 2
 
 
 def test_what_starts_something_says_so(chromium: Chromium) -> None:

@@ -8,10 +8,11 @@ moves nothing, so the same seed and description give the same bytes. docs/ground
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from html.parser import HTMLParser
+from html import unescape
 from importlib.resources import files
 from typing import Literal
 
@@ -26,6 +27,7 @@ from assets.synthetic_samples.interfaces.lexicon import Text, domain_named, doma
 from assets.synthetic_samples.interfaces.looks import (
     ICON_SETS,
     Density,
+    IconSet,
     icon_set,
     interface_themes,
     theme_named,
@@ -192,7 +194,7 @@ def interface(rng: random.Random, description: SceneDescription) -> Interface:
             fit=lambda height: int(height / row_height),
         )
     )
-    return Interface(description, html, tuple(_absent(html, content, description.locale)))
+    return Interface(description, html, tuple(_absent(html, content, icons)))
 
 
 # --- templates -------------------------------------------------------------------------------------------------------
@@ -274,49 +276,25 @@ def _read(name: str) -> str:
 # --- what is not shown -----------------------------------------------------------------------------------------------
 
 
-class _Shown(HTMLParser):
-    """Collects everything that a document says to a person or to an accessibility tree, and its icons."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said: list[str] = []
-        self.icons: set[str] = set()
-        self._code = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._code = tag in ("style", "script")
-        for name, value in attrs:
-            if value and name in ("aria-label", "placeholder", "title", "value", "data-function"):
-                self.said.append(value)
-            if value and name == "data-icon":
-                self.icons.add(value)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._code = False
-
-    def handle_data(self, data: str) -> None:
-        if not self._code:
-            self.said.append(data)
+_CODE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL)
+_SAID = re.compile(r'>([^<>]+)<|\b(?:aria-label|placeholder|title|value|data-function)="([^"]+)"')
+"""What a document says to a person or to an accessibility tree. Templates escape every text, so `<` is markup."""
 
 
-def _absent(html: str, content: Content, locale: Locale) -> Iterator[Absent]:
+def _absent(html: str, content: Content, icons: IconSet) -> Iterator[Absent]:
     """What the domain could have shown; nothing whose words occur anywhere on the screen, in any case."""
-    shown = _Shown()
-    shown.feed(html)
-    said = "\n".join(shown.said).casefold()
+    page = _CODE.sub("", html)
+    said = unescape("\n".join(text or name for text, name in _SAID.findall(page))).casefold()
+    shown = set(re.findall(r'data-icon="(\w+)"', page))
     labels, commands = content.plausible()
     for label in dict.fromkeys((*labels, *(command.label for command in commands))):
         if label.casefold() not in said:
             yield Absent("label", label)
     for command in commands:
-        if command.icon not in shown.icons and command.label.casefold() not in said:
+        worded = command.label.casefold() in said or command.function.casefold() in said
+        if command.icon not in shown and not worded:
             yield Absent("function", command.function)
-    pictured = {command.icon for command in commands}
-    for icon, words in icon_words().items():
+    for icon in dict.fromkeys(command.icon for command in commands):
         # A drawing may stand on the screen without being a control: only what no element draws is absent.
-        if icon in pictured and icon not in shown.icons and not _drawn(html, icon):
-            yield Absent("icon", words[locale])
-
-
-def _drawn(html: str, icon: str) -> bool:
-    return any(icon_set(name).drawings[icon] in html for names in ICON_SETS.values() for name in names)
+        if icon not in shown and icons.drawings[icon] not in page:
+            yield Absent("icon", icon_words()[icon][content.locale])
