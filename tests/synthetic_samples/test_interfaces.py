@@ -156,6 +156,7 @@ def texts(split: Split) -> set[str]:
         pairs += [action.label, action.function]
     for domain in domains(split):
         pairs += [*domain.labels(), *domain.notes, domain.name, domain.item, *domain.personas]
+        pairs += [*domain.apps, *domain.heads, *domain.tails]
         pairs += [action.function for action in domain.actions]
     return {said.casefold() for pair in pairs for said in pair.values()}
 

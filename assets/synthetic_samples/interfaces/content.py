@@ -19,6 +19,7 @@ Piece = tuple[str, str]
 
 _FIRST_DAY = date(2024, 1, 8)
 _DAYS = 900
+_PLAUSIBLE_ITEMS = 24
 
 
 @dataclass(frozen=True)
@@ -257,8 +258,9 @@ class Content:
     # --- what could have been shown ---
 
     def plausible(self) -> tuple[list[str], list[Command]]:
-        """Labels and actions of this domain, and the actions of any program: what such a screen could show."""
+        """Labels and actions that such a screen could show: those of the domain and of any program, and some items."""
         labels = [self._say(label) for label in self.domain.labels()]
+        labels += self.items(_PLAUSIBLE_ITEMS)
         commands = [self._command(action) for action in (*self.domain.actions, *self._common.values())]
         return labels, commands
 

@@ -25,8 +25,8 @@ from assets.synthetic_samples.interfaces.scene import (
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CELL = (480, 300)
-"""Width and height of a screen's place on the picture, in pixels."""
+WIDTH, HEIGHT, GAP = 1920, 300, 8
+"""Of the picture, of a screen on it, and between screens, in pixels."""
 
 PARAMETERS = SceneParameters(
     platforms={"phone": 1, "web": 1, "desktop": 1},
@@ -34,7 +34,7 @@ PARAMETERS = SceneParameters(
     locales={"en": 0.6, "zh": 0.4},
     densities={"compact": 1, "regular": 1, "comfortable": 1},
     font_sizes=(12, 15),
-    overlay_share=0.15,
+    overlay_share=0,
 )
 
 
@@ -42,10 +42,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("picture", type=Path, help="where to write it, a .png or .webp")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--columns", type=int, default=4)
     arguments = parser.parse_args()
     scenes = [described(template, arguments.seed) for template in TEMPLATES]
-    gallery(photographs(scenes, arguments.seed), arguments.columns).save(arguments.picture, quality=82, method=6)
+    gallery(photographs(scenes, arguments.seed)).save(arguments.picture, quality=82, method=6)
     for scene in scenes:
         print(f"{scene.split}: {scene.words()}")
 
@@ -75,17 +74,21 @@ def photographs(scenes: Sequence[SceneDescription], seed: int) -> list[Image]:
     return pictures
 
 
-def gallery(pictures: Sequence[Image], columns: int) -> Image:
-    """The pictures in rows, each shrunk to its cell."""
+def gallery(pictures: Sequence[Image]) -> Image:
+    """The pictures shrunk to one height, in rows."""
     from PIL import Image
 
-    width, height = CELL
-    rows = -(-len(pictures) // columns)
-    sheet = Image.new("RGB", (columns * width, rows * height), "#808080")
-    for index, picture in enumerate(pictures):
-        picture.thumbnail((width - 8, height - 8), Image.Resampling.LANCZOS)
-        left, top = index % columns * width, index // columns * height
-        sheet.paste(picture, (left + (width - picture.width) // 2, top + (height - picture.height) // 2))
+    places: list[tuple[Image, int, int]] = []
+    left, top = GAP, GAP
+    for picture in pictures:
+        small = picture.resize((round(picture.width * HEIGHT / picture.height), HEIGHT), Image.Resampling.LANCZOS)
+        if left + small.width > WIDTH:
+            left, top = GAP, top + HEIGHT + GAP
+        places.append((small, left, top))
+        left += small.width + GAP
+    sheet = Image.new("RGB", (WIDTH, top + HEIGHT + GAP), "#808080")
+    for small, x, y in places:
+        sheet.paste(small, (x, y))
     return sheet
 
 

@@ -64,8 +64,8 @@ class Domain:
     notes: tuple[Text, ...]
 
     def labels(self) -> Iterator[Text]:
-        """Every text that can name a control or a group in this domain, people and composed names left out."""
-        for texts in (self.apps, self.groups, self.statuses, self.fields, self.tabs, self.heads, self.tails):
+        """What controls and groups can be called in this domain, beside its items and people."""
+        for texts in (self.groups, self.statuses, self.fields, self.tabs):
             yield from texts
         yield from (column.name for column in self.columns)
         for title, switches in self.settings:
