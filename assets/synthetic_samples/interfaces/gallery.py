@@ -25,7 +25,7 @@ from assets.synthetic_samples.interfaces.scene import (
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-WIDTH, HEIGHT, GAP = 1920, 300, 8
+WIDTH, HEIGHT, GAP = 1640, 300, 8
 """Of the picture, of a screen on it, and between screens, in pixels."""
 
 PARAMETERS = SceneParameters(
