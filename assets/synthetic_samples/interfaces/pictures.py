@@ -119,7 +119,10 @@ class Pictures:
         rng, parts = self.rng, []
         for index in range(-6, 7):
             x = index * 40
-            parts.append(f'<path d="M{x} -240L{x + 480} 240M{x} 240L{x + 480} -240" stroke="var(--line)" fill="none"/>')
+            parts.append(
+                f'<path d="M{x} -240L{x + 480} 240M{x} 240L{x + 480} -240" stroke="var(--line)" fill="none"'
+                f" {_HAIRLINE}/>"
+            )
         for _ in range(rng.randint(3, 5)):
             x, y = rng.randint(40, 360), rng.randint(-20, 90)
             w, h, hue = rng.randint(22, 52), rng.randint(30, 110), rng.randrange(6)
