@@ -5,7 +5,9 @@
   const CONTROL = [
     "a[href], button, input:not([type=hidden]), select, textarea, summary, [contenteditable=true]",
     ...["button", "link", "checkbox", "switch", "radio", "tab", "menuitem", "menuitemcheckbox", "menuitemradio",
-      "option", "treeitem", "slider", "spinbutton", "combobox", "textbox", "searchbox"].map((role) => `[role=${role}]`),
+      "option", "treeitem", "slider", "spinbutton", "combobox", "textbox", "searchbox", "gridcell"].map(
+      (role) => `[role=${role}]`),
+    "[role=listitem][tabindex]",
   ].join(",");
   const GROUP = [
     "fieldset, nav, aside, main, header, footer, section, form, table, dialog",
@@ -30,18 +32,25 @@
     if (label !== null && label.control !== null && (control === null || control.contains(label))) return label.control;
     return control;
   };
+  // The innermost control around a node, or `outer` where that comes first.
+  const ownControl = (node, outer) => {
+    const control = node.closest(CONTROL);
+    return control !== null && outer.contains(control) ? control : outer;
+  };
   const wrapper = (element) => {
     const label = element.labels?.[0];
     return label?.contains(element) ? label : element;
   };
 
   // --- boxes --------------------------------------------------------------------------------------------------------
-  const textNodes = (element) => {
+  // The text in an element, without that of the controls in it.
+  const textNodes = (element, control = element) => {
     const found = [];
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const node = walker.currentNode;
-      if (clean(node.textContent) !== "" && shown(node.parentElement)) found.push(node);
+      if (clean(node.textContent) === "" || !shown(node.parentElement)) continue;
+      if (element === document.body || [element, control].includes(ownControl(node.parentElement, element))) found.push(node);
     }
     return found;
   };
@@ -167,6 +176,16 @@
     return chain;
   };
   const rowOf = (element) => rows.get(element.parentElement?.closest(ROW)) ?? -1;
+  // Some icons only decorate, and say no name: they show what the named ones of the same drawing show.
+  const drawings = new Map();
+  for (const element of document.querySelectorAll("[data-icon]")) {
+    const drawing = element.matches("svg") ? element : element.querySelector("svg");
+    if (drawing !== null) drawings.set(drawing.innerHTML, element.dataset.icon);
+  }
+  const iconOf = (element) => element.dataset.icon || (element.matches("svg") ? drawings.get(element.innerHTML) : undefined);
+  const iconsIn = (element) =>
+    [...new Set([element, ...element.querySelectorAll("[data-icon], svg")].map(iconOf).filter(Boolean))];
+
   const place = (element) => ({
     groups: chainOf(element),
     row: rowOf(element),
@@ -177,7 +196,7 @@
   const controls = [...document.querySelectorAll(CONTROL)].filter((element) => shown(wrapper(element)));
   for (const element of controls) {
     const area = wrapper(element);
-    const nodes = textNodes(area);
+    const nodes = textNodes(area, element);
     const letters = lettersOf(element, area === element ? nodes : []);
     const rects = nodes.flatMap(rectsOf);
     const inline = getComputedStyle(area).display === "inline";
@@ -185,14 +204,14 @@
     const sides = inwards(box);
     const visible = within(box, viewport, 0.01) && unclipped(box, area);
     const reaches = (top) => ownerOf(top) === element;
-    const icons = [...element.querySelectorAll("[data-icon]")].map((icon) => icon.dataset.icon);
     found.push([element, {
       kind: "control",
       ...place(element),
       role: element.computedRole,
       name: clean(element.computedName),
       texts: letters,
-      icons: [...new Set(element.dataset.icon ? [element.dataset.icon, ...icons] : icons)],
+      icons: iconsIn(element),
+      heads: rows.get(element) ?? -1,
       state: stateOf(element),
       value: valueOf(element),
       box: sides,
@@ -223,6 +242,7 @@
       name: "",
       texts: [clean(nodes.map((node) => node.textContent).join(" "))],
       icons: [],
+      heads: -1,
       state: {},
       value: "",
       box: sides,
@@ -232,8 +252,9 @@
       draws: true,
     }]);
   }
-  for (const element of document.querySelectorAll("[data-icon]")) {
-    if (inControl(element) || !shown(element)) continue;
+  for (const element of document.querySelectorAll("[data-icon], svg")) {
+    if (iconOf(element) === undefined || inControl(element) || !shown(element)) continue;
+    if (element.parentElement.closest("[data-icon]") !== null) continue;
     const box = element.getBoundingClientRect();
     const visible = within(box, viewport, 0.01) && unclipped(box, element);
     const sides = inwards(box);
@@ -243,7 +264,8 @@
       role: "img",
       name: clean(element.getAttribute("aria-label")),
       texts: [],
-      icons: [element.dataset.icon],
+      icons: [iconOf(element)],
+      heads: -1,
       state: {},
       value: "",
       box: sides,
@@ -265,6 +287,7 @@
         role: element.computedRole,
         name: clean(element.computedName),
         function: clean(element.dataset.function),
+        parents: chainOf(element),
         box: inwards(box),
         visible: within(box, viewport, 0.01) && unclipped(box, element.parentElement),
       };

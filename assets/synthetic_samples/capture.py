@@ -14,7 +14,6 @@ The box of text is the box of its letters, not of the block they stand in.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,11 +41,15 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Group:
-    """A named part of the page: a region, toolbar, dialog, table, list. `box` is in pixels of the screen."""
+    """A part of the page: a region, toolbar, dialog, table, list.
+
+    `parents` are the numbers of the groups around it, from the innermost; `box` is in pixels of the screen.
+    """
 
     role: str
     name: str
     function: str
+    parents: tuple[int, ...]
     box: Box
     visible: bool
 
@@ -65,6 +68,7 @@ class Node:
         state: checked, selected, expanded, pressed and disabled, where it has them, as ARIA writes them.
         groups: numbers of the groups it lies in, from the innermost.
         row: number of the table row or list item that it lies in, or -1.
+        heads: number of the list item that it is itself, or -1.
         box: (x0, y0, x1, y1) in whole pixels, rounded inwards.
         fits: all of it is in the viewport and in its scroll containers, and its text is whole.
         hits: how many of the nine points reach it.
@@ -83,6 +87,7 @@ class Node:
     value: str
     groups: tuple[int, ...]
     row: int
+    heads: int
     box: Box
     fits: bool
     hits: int
@@ -140,22 +145,28 @@ class Capture:
 
     @cached_property
     def named_groups(self) -> frozenset[int]:
-        """Numbers of the groups whose name is written on the screen, once, and is that of no other group."""
-        names = Counter(plain(group.name) for group in self.groups)
+        """Numbers of the groups whose name is written on the screen, once, and is that of no other group.
+
+        A group in another of the same name doesn't make that ambiguous; the outer one counts.
+        """
+        outermost: dict[str, list[int]] = {}
+        for number, group in enumerate(self.groups):
+            name = plain(group.name)
+            if name and all(plain(self.groups[parent].name) != name for parent in group.parents):
+                outermost.setdefault(name, []).append(number)
         return frozenset(
-            number
-            for number, group in enumerate(self.groups)
-            if group.name and names[plain(group.name)] == 1 and self._written_once(group.name)
+            numbers[0] for name, numbers in outermost.items() if len(numbers) == 1 and self._written_once(name)
         )
 
     @cached_property
     def row_titles(self) -> Mapping[int, str]:
         """Number of a table row or list item -> the text that is written first in it, where that is seen."""
-        first: dict[int, Node] = {}
+        titles: dict[int, str] = {}
         for node in self.nodes:
-            if node.kind == "text":
-                first.setdefault(node.row, node)
-        return {row: node.text for row, node in first.items() if row >= 0 and node.seen}
+            row = node.heads if node.heads >= 0 else node.row if node.kind == "text" else -1
+            if row >= 0 and node.texts:
+                titles.setdefault(row, node.texts[0] if node.fits and (node.heads >= 0 or node.seen) else "")
+        return {row: title for row, title in titles.items() if title}
 
     def _written_once(self, text: str) -> bool:
         titles = [node for node in self.index.get(("text", plain(text)), ()) if node.kind == "text"]
@@ -186,7 +197,10 @@ class InterfacePage:
             measured: dict[str, Any] = json.loads(self.page.evaluate(CAPTURE_SCRIPT))
             png = screenshot(self.page)
         pixels = decode_png(png)
-        groups = tuple(Group(**{**group, "box": tuple(group["box"])}) for group in measured["groups"])
+        groups = tuple(
+            Group(**{**group, "parents": tuple(group["parents"]), "box": tuple(group["box"])})
+            for group in measured["groups"]
+        )
         nodes = tuple(_node(index, values, pixels) for index, values in enumerate(measured["nodes"]))
         return Capture(pixels, png, groups, nodes, measured["language"])
 
@@ -236,6 +250,7 @@ def _node(index: int, values: Mapping[str, Any], pixels: Pixels) -> Node:
         value=values["value"],
         groups=tuple(values["groups"]),
         row=values["row"],
+        heads=values["heads"],
         box=box,
         fits=values["fits"],
         hits=values["hits"],

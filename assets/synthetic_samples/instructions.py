@@ -23,6 +23,7 @@ ROLES: Mapping[str, Mapping[Locale, str]] = {
     "menuitem": {"en": "menu item", "zh": "菜单项"},
     "treeitem": {"en": "tree item", "zh": "树节点"},
     "option": {"en": "option", "zh": "选项"},
+    "gridcell": {"en": "cell", "zh": "单元格"},
 }
 
 GROUP_ROLES: Mapping[str, Mapping[Locale, str]] = {

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, PositiveInt
 
 from assets.agent.parameters import AgentParameters
+from assets.agent.vocabulary import Locale
 from assets.environments.workers import Sessions, spread
 from assets.errors import InfrastructureError, ParameterError
 from assets.stage import Stage, StageParameters, write_parquet
@@ -37,7 +38,15 @@ from assets.synthetic_samples.contamination import (
     shared_texts,
 )
 from assets.synthetic_samples.instructions import instruction
-from assets.synthetic_samples.interfaces import SceneDescription, absent, describe, icon_words, interface_html
+from assets.synthetic_samples.interfaces.lexicon import icon_words
+from assets.synthetic_samples.interfaces.scene import (
+    Absent,
+    Interface,
+    SceneDescription,
+    SceneParameters,
+    describe,
+    interface,
+)
 from assets.synthetic_samples.near_copies import difference_hash
 from assets.synthetic_samples.perception_questions import perception_questions
 from assets.synthetic_samples.queries import Query, absent_queries, queries_for
@@ -50,26 +59,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from PIL.Image import Image
 
-OWN = ("scene", "theme", "application", "platform", "persona", "density")
+OWN = ("scene", "theme", "application", "platform", "persona", "density", "icons")
 """The text columns of these tables beside those of every synthetic table."""
 
 ATTEMPTS = 3
 """How often a screen is drawn whose browser breaks."""
 
 
-class Size(StageParameters):
-    """A screen size in pixels, and how often it is drawn beside the others."""
-
-    width: PositiveInt
-    height: PositiveInt
-    weight: float = Field(gt=0)
-
-
 class InterfaceParameters(StageParameters):
     """What to draw and ask at full scale.
 
     Attributes:
-        sizes: of the screens.
+        scenes: which scenes are drawn.
         questions: fewest and most targets that are asked for on a screen; one with fewer proven ones is dropped.
         absent: most hard negatives of a screen.
         perception: most perception questions of a screen.
@@ -79,7 +80,7 @@ class InterfaceParameters(StageParameters):
         contact_sheet_width: width in pixels of a screen on the contact sheet.
     """
 
-    sizes: tuple[Size, ...] = Field(min_length=1)
+    scenes: SceneParameters
     questions: tuple[PositiveInt, PositiveInt]
     absent: int = Field(ge=0)
     perception: int = Field(ge=0)
@@ -195,9 +196,8 @@ def asked_screens(page: InterfacePage, shard: Shard) -> Iterator[Asked]:
     taken = 0
     for index in count():
         rng = random.Random(f"{shard.seed}/{index}")
-        description = describe(rng, shard.split, shard.parameters)
-        capture = _captured(page, interface_html(rng, description), description.screen)
-        asked = ask(rng, shard, description, capture)
+        drawn = interface(rng, describe(rng, shard.split, shard.parameters.scenes))
+        asked = ask(rng, shard, drawn, _captured(page, drawn.html, drawn.description.screen))
         if asked is not None:
             yield asked
             taken += 1
@@ -219,21 +219,21 @@ def _captured(page: InterfacePage, html: str, size: tuple[int, int]) -> Capture:
     return page.capture(html, size)
 
 
-def ask(rng: random.Random, shard: Shard, description: SceneDescription, page: Capture) -> Asked | None:
+def ask(rng: random.Random, shard: Shard, drawn: Interface, page: Capture) -> Asked | None:
     """A captured screen with its questions, or None when too little on it is proven."""
     parameters = shard.parameters
     agent = shard.agent.model_copy(update={"screen": page.size})
     chosen = choose_queries(page, parameters.questions[1], rng)
     if len(chosen) < parameters.questions[0]:
         return None
-    locale, words = description.locale, icon_words()
+    locale, words = drawn.description.locale, icon_words()
     questions, queries = [], []
     for target, query in chosen:
         text = instruction(query, locale, words, rng)
         questions.append(question_row(text, query.by, [("Click", [target.box])], agent))
         queries.append({"query": query.to_json(), "role": target.role, "ui_type": "text" if target.texts else "icon"})
-    icons = [name for name in sorted(words) if ("icon", name) not in page.index]
-    for query in _negatives(absent_queries(page, absent(rng, description), icons, rng), parameters.absent):
+    plausible = [_absent_query(thing, locale) for thing in drawn.absent]
+    for query in _negatives(absent_queries(page, plausible, rng), parameters.absent):
         questions.append(question_row(instruction(query, locale, words, rng), "absent", [("Click", [])], agent))
         queries.append({"query": query.to_json(), "role": query.role, "ui_type": ""})
     seen = [node for node in page.nodes if node.seen and (node.text or node.name)]
@@ -243,7 +243,7 @@ def ask(rng: random.Random, shard: Shard, description: SceneDescription, page: C
         "id": identity,
         "domain": "grounding",
         "split": shard.split,
-        **_names(description),
+        **_names(drawn.description),
         "locale": locale,
         "image": {"bytes": image, "path": f"{identity}.png"},
         "width": page.size[0],
@@ -253,7 +253,7 @@ def ask(rng: random.Random, shard: Shard, description: SceneDescription, page: C
         "queries": [json.dumps(query, ensure_ascii=False, sort_keys=True) for query in queries],
         "perception": perception_questions(page, locale, words, parameters.perception, rng),
     }
-    return Asked(row, _print(identity, description, page))
+    return Asked(row, _print(identity, drawn.description, page))
 
 
 def choose_queries(page: Capture, most: int, rng: random.Random) -> list[tuple[Node, Query]]:
@@ -284,20 +284,27 @@ def _negatives(queries: Sequence[Query], most: int) -> list[Query]:
     return [query for turn in turns for query in turn if query is not None][:most]
 
 
+def _absent_query(thing: Absent, locale: Locale) -> Query:
+    if thing.kind == "icon":
+        return Query("icon", icon=next(icon for icon, words in icon_words().items() if words[locale] == thing.name))
+    return Query("text", text=thing.name) if thing.kind == "label" else Query("function", function=thing.name)
+
+
 def _names(description: SceneDescription) -> dict[str, str]:
     return {
-        "scene": f"{description.domain}/{description.persona}",
-        "theme": description.theme.name,
+        "scene": description.template,
+        "theme": description.theme,
         "application": description.domain,
         "platform": description.platform,
-        "persona": description.persona,
+        "persona": description.persona["en"],
         "density": description.density,
+        "icons": description.icons,
     }
 
 
 def _print(identity: str, description: SceneDescription, page: Capture) -> Print:
     texts = (text for node in page.nodes if node.seen for text in node.texts)
-    look = (f"scene {description.domain}", f"theme {description.theme.name}", f"icons {description.icons}")
+    look = (f"scene {description.template}", f"theme {description.theme}", f"icons {description.icons}")
     return Print(identity, difference_hash(page.pixels), comparable(texts), look)
 
 

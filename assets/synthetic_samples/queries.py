@@ -34,6 +34,7 @@ COUNTED_ROLES = (
     "spinbutton",
     "menuitem",
     "treeitem",
+    "gridcell",
 )
 """Kinds of controls that can be told apart by looking, and so counted."""
 
@@ -233,28 +234,27 @@ def _follows(one: Node, other: Node) -> bool:
 # --- which queries mean nothing --------------------------------------------------------------------------------------
 
 
-def absent_queries(page: Capture, texts: Iterable[str], icons: Iterable[str], rng: random.Random) -> list[Query]:
-    """Plausible queries that mean nothing on this page, shuffled: proven by search.
+def absent_queries(page: Capture, plausible: Iterable[Query], rng: random.Random) -> list[Query]:
+    """Queries that mean nothing on this page, shuffled: proven by search.
 
     Args:
-        texts: labels that would fit the page.
-        icons: names of icons that would fit it.
+        plausible: texts, functions and icons that would fit the page; those whose words occur on it are left out, even
+            as a part of others.
     """
-    written = "\n".join(
-        text.casefold() for node in page.nodes for text in (*node.texts, node.text, node.name, node.function)
-    )
-    named = "\n".join(group.name.casefold() for group in page.groups)
-    found = [
-        Query("text", text=text)
-        for text in texts
-        if 0 < len(text) <= LONGEST and text.casefold() not in written and text.casefold() not in named
-    ]
-    found += [Query("icon", icon=icon) for icon in icons]
+    shown = [text for node in page.nodes for text in (*node.texts, node.text, node.name, node.function)]
+    shown += [group.name for group in page.groups]
+    written = "\n".join(shown).casefold()
+    found = [query for query in plausible if not _occurs(query, written)]
     found += _absent_relations(page)
     found += _absent_states(page)
     found = [query for query in dict.fromkeys(found) if not matches(query, page)]
     rng.shuffle(found)
     return found
+
+
+def _occurs(query: Query, written: str) -> bool:
+    words = plain(query.text or query.function)
+    return len(words) > LONGEST or (not query.icon and (not words or words in written))
 
 
 def _absent_relations(page: Capture) -> Iterator[Query]:
