@@ -232,7 +232,7 @@ def ask(rng: random.Random, shard: Shard, drawn: Interface, page: Capture) -> As
         text = instruction(query, locale, words, rng)
         questions.append(question_row(text, query.by, [("Click", [target.box])], agent))
         queries.append({"query": query.to_json(), "role": target.role, "ui_type": "text" if target.texts else "icon"})
-    plausible = [_absent_query(thing, locale) for thing in drawn.absent]
+    plausible = [absent_query(thing, locale) for thing in drawn.absent]
     for query in _negatives(absent_queries(page, plausible, rng), parameters.absent):
         questions.append(question_row(instruction(query, locale, words, rng), "absent", [("Click", [])], agent))
         queries.append({"query": query.to_json(), "role": query.role, "ui_type": ""})
@@ -284,7 +284,8 @@ def _negatives(queries: Sequence[Query], most: int) -> list[Query]:
     return [query for turn in turns for query in turn if query is not None][:most]
 
 
-def _absent_query(thing: Absent, locale: Locale) -> Query:
+def absent_query(thing: Absent, locale: Locale) -> Query:
+    """What an interface says it does not show, as a query."""
     if thing.kind == "icon":
         return Query("icon", icon=next(icon for icon, words in icon_words().items() if words[locale] == thing.name))
     return Query("text", text=thing.name) if thing.kind == "label" else Query("function", function=thing.name)
