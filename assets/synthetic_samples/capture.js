@@ -204,6 +204,7 @@
     const sides = inwards(box);
     const visible = within(box, viewport, 0.01) && unclipped(box, area);
     const reaches = (top) => ownerOf(top) === element;
+    const hits = visible ? hitsOf(sides, reaches) : 0;
     found.push([element, {
       kind: "control",
       ...place(element),
@@ -216,8 +217,8 @@
       value: valueOf(element),
       box: sides,
       fits: visible && textFits(nodes, area),
-      hits: visible ? hitsOf(sides, reaches) : 0,
-      stray: visible ? strayOf(sides, reaches) : 0,
+      hits,
+      stray: hits === 9 ? strayOf(sides, reaches) : 0,
       draws: draws(area),
     }]);
   }

@@ -72,7 +72,7 @@ class Node:
         box: (x0, y0, x1, y1) in whole pixels, rounded inwards.
         fits: all of it is in the viewport and in its scroll containers, and its text is whole.
         hits: how many of the nine points reach it.
-        stray: how many of eight points just outside its box reach it.
+        stray: how many of eight points just outside its box reach it; looked for where all nine inside do.
         painted: whether it draws something, and the pixels of its box are not all alike.
     """
 
