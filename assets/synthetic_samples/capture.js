@@ -1,6 +1,6 @@
-// Measure everything on a page that can be named, in one pass: controls, texts and icons with their accessible names
-// and roles, states, groups, boxes and the nine-point hit test. The page stays as it is; window.captured holds the
-// elements of the nodes, in their order. Returns {groups, nodes, language} as JSON.
+// Measure everything on a page that can be named, in one pass: controls, texts and icons with their states, groups,
+// boxes and the nine-point hit test. The page stays as it is; window.captured holds the elements of the nodes, in their
+// order. Returns {groups, nodes, language} as JSON; `at` is the place of an element among all of the document.
 () => {
   const CONTROL = [
     "a[href], button, input:not([type=hidden]), select, textarea, summary, [contenteditable=true]",
@@ -187,11 +187,13 @@
     [...new Set([element, ...element.querySelectorAll("[data-icon], svg")].map(iconOf).filter(Boolean))];
 
   const place = (element) => ({
+    at: places.get(element),
     groups: chainOf(element),
     row: rowOf(element),
     function: clean(element.dataset.function),
   });
 
+  const places = new Map([...document.querySelectorAll("*")].map((element, at) => [element, at]));
   const found = [];
   const controls = [...document.querySelectorAll(CONTROL)].filter((element) => shown(wrapper(element)));
   for (const element of controls) {
@@ -208,8 +210,8 @@
     found.push([element, {
       kind: "control",
       ...place(element),
-      role: element.computedRole,
-      name: clean(element.computedName),
+      role: null,
+      name: null,
       texts: letters,
       icons: iconsIn(element),
       heads: rows.get(element) ?? -1,
@@ -285,8 +287,7 @@
     groups: groups.map((element) => {
       const box = element.getBoundingClientRect();
       return {
-        role: element.computedRole,
-        name: clean(element.computedName),
+        at: places.get(element),
         function: clean(element.dataset.function),
         parents: chainOf(element),
         box: inwards(box),

@@ -22,7 +22,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 from assets.agent.actions import from_pixel, to_pixel
-from assets.environments.chromium import STILL_SCRIPT, Chromium, screenshot
+from assets.environments.chromium import STILL_SCRIPT, Chromium, browser, devtools, screenshot
+from assets.errors import InfrastructureError
 from assets.synthetic_samples.sheets import SMALLEST_SIDE, Box, Pixels, decode_png
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 Size = tuple[int, int]
 
 CAPTURE_SCRIPT = files("assets.synthetic_samples").joinpath("capture.js").read_text(encoding="utf-8")
-
-FLAGS = ("--enable-blink-features=ComputedAccessibilityInfo",)
-"""Chromium tells scripts the accessible names and roles that it computes itself."""
 
 PATIENCE = 120.0
 """Seconds after which a browser that draws one page counts as hung; a 4K page takes two seconds."""
@@ -193,15 +191,13 @@ class InterfacePage:
             InfrastructureError: the browser died or hangs.
         """
         self.show(html, size)
-        with self._chromium.guard("capture an interface"):
+        with self._guard("capture an interface"):
             measured: dict[str, Any] = json.loads(self.page.evaluate(CAPTURE_SCRIPT))
+            named = _accessibility(self.page)
             png = screenshot(self.page)
         pixels = decode_png(png)
-        groups = tuple(
-            Group(**{**group, "parents": tuple(group["parents"]), "box": tuple(group["box"])})
-            for group in measured["groups"]
-        )
-        nodes = tuple(_node(index, values, pixels) for index, values in enumerate(measured["nodes"]))
+        groups = tuple(_group(values, named) for values in measured["groups"])
+        nodes = tuple(_node(index, values, pixels, named) for index, values in enumerate(measured["nodes"]))
         return Capture(pixels, png, groups, nodes, measured["language"])
 
     def show(self, html: str, size: Size) -> None:
@@ -213,10 +209,20 @@ class InterfacePage:
         if size not in self._pages:
             self._pages[size] = self._chromium.new_page(*size)
         self.page = self._pages[size]
-        with self._chromium.guard("draw an interface"):
+        with self._guard("draw an interface"):
             self.page.goto("about:blank")
             self.page.set_content(html)
             self.page.evaluate(STILL_SCRIPT)
+
+    @contextmanager
+    def _guard(self, what: str) -> Iterator[None]:
+        """After a failure no page is left: the next one starts the browser again."""
+        try:
+            with self._chromium.guard(what):
+                yield
+        except InfrastructureError:
+            self._pages.clear()
+            raise
 
 
 @contextmanager
@@ -226,23 +232,48 @@ def interface_page() -> Iterator[InterfacePage]:
     Raises:
         MissingProgramError: no Chromium is installed.
     """
-    chromium = Chromium(timeout=PATIENCE)
-    chromium.flags = FLAGS
-    try:
+    with browser(timeout=PATIENCE) as chromium:
         yield InterfacePage(chromium)
-    finally:
-        chromium.close()
 
 
-def _node(index: int, values: Mapping[str, Any], pixels: Pixels) -> Node:
+def _accessibility(page: Page) -> list[tuple[str, str]]:
+    """Role and name that the browser's accessibility tree gives each element, in document order."""
+    session = devtools(page)
+    told = {}
+    for node in session.send("Accessibility.getFullAXTree")["nodes"]:
+        if "backendDOMNodeId" in node:
+            name = " ".join(node.get("name", {}).get("value", "").split())
+            told[node["backendDOMNodeId"]] = (node["role"]["value"], name)
+    root = session.send("DOM.getDocument", {"depth": -1})["root"]
+    session.send("DOM.disable")
+    found = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node["nodeType"] == ELEMENT_NODE:
+            found.append(told.get(node["backendNodeId"], ("none", "")))
+        waiting += reversed(node.get("children", ()))
+    return found
+
+
+ELEMENT_NODE = 1
+
+
+def _group(values: Mapping[str, Any], named: Sequence[tuple[str, str]]) -> Group:
+    role, name = named[values["at"]]
+    return Group(role, name, values["function"], tuple(values["parents"]), tuple(values["box"]), values["visible"])
+
+
+def _node(index: int, values: Mapping[str, Any], pixels: Pixels, named: Sequence[tuple[str, str]]) -> Node:
     x0, y0, x1, y1 = box = tuple(values["box"])
     inner = pixels[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
+    role, name = named[values["at"]]
     large = x1 - x0 >= SMALLEST_SIDE and y1 - y0 >= SMALLEST_SIDE
     return Node(
         index=index,
         kind=values["kind"],
-        role=values["role"],
-        name=values["name"],
+        role=values["role"] or role,
+        name=name if values["name"] is None else values["name"],
         texts=tuple(values["texts"]),
         icons=tuple(values["icons"]),
         function=values["function"],
