@@ -94,7 +94,11 @@
         if (hides && (at.scrollWidth > at.clientWidth + 1 || at.scrollHeight > at.clientHeight + 2)) return false;
         if (at === element) break;
       }
-      return rectsOf(node).every((rect) => within(rect, whole, 1) && unclipped(rect, node.parentElement));
+      return rectsOf(node).every((rect) => {
+        const above = rect.height / 4; // by which letters may be taller than their line
+        const letters = { left: rect.left, top: rect.top + above, right: rect.right, bottom: rect.bottom - above };
+        return within(letters, whole, 1) && unclipped(rect, node.parentElement);
+      });
     });
   };
 
@@ -202,7 +206,8 @@
     const letters = lettersOf(element, area === element ? nodes : []);
     const rects = nodes.flatMap(rectsOf);
     const inline = getComputedStyle(area).display === "inline";
-    const box = inline && rects.length > 0 ? union(rects) : area.getBoundingClientRect();
+    const box = !inline || rects.length === 0 ? area.getBoundingClientRect()
+      : area === element ? union(rects) : union([...area.getClientRects()]);
     const sides = inwards(box);
     const visible = within(box, viewport, 0.01) && unclipped(box, area);
     const reaches = (top) => ownerOf(top) === element;

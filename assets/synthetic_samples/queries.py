@@ -154,7 +154,7 @@ def means_only(query: Query, target: Node, page: Capture) -> bool:
     """Whether a query means this node and no other, and a person counting on the screen comes to the same."""
     if [node.index for node in matches(query, page)] != [target.index]:
         return False
-    return query.ordinal == 0 or _countable(query, target, page)
+    return query.ordinal == 0 or _countable(query, page)
 
 
 def _proposals(target: Node, page: Capture) -> Iterator[Query]:
@@ -204,19 +204,20 @@ def _written(text: str, page: Capture) -> bool:
     return any(node.seen and node.kind == "text" for node in page.index.get(("text", plain(text)), ()))
 
 
-def _countable(query: Query, target: Node, page: Capture) -> bool:
+def _countable(query: Query, page: Capture) -> bool:
     """Whether a person who counts on the screen comes to the same: all is seen, in reading order, nothing looks alike.
 
-    Of what is counted from the first, what lies behind the target doesn't matter.
+    Of what is counted from the first, what comes after the target need not be seen.
     """
     peers = matches(Query("relation", role=query.role, group=query.group, group_role=query.group_role), page)
+    ordered = in_reading_order(peers)
     if query.ordinal > 0:
         peers = peers[: query.ordinal]
     confused = {ALIKE.get(query.role, query.role), *(role for role, like in ALIKE.items() if like == query.role)}
     for role in confused - {query.role}:
         if matches(Query("relation", role=role, group=query.group, group_role=query.group_role), page):
             return False
-    return all(node.seen for node in peers) and in_reading_order(peers)
+    return ordered and all(node.seen for node in peers)
 
 
 def in_reading_order(nodes: Sequence[Node]) -> bool:
@@ -271,7 +272,7 @@ def _absent_relations(page: Capture) -> Iterator[Query]:
                 if not any(matches(Query("relation", role=other, group=group.name), page) for other in alike):
                     yield Query("relation", role=role, group=group.name)
             elif len(members) < ORDINALS and _countable(
-                Query("relation", role=role, group=group.name, ordinal=-1), members[-1], page
+                Query("relation", role=role, group=group.name, ordinal=-1), page
             ):
                 yield Query("relation", role=role, group=group.name, ordinal=len(members) + 1)
 

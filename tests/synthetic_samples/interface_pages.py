@@ -44,7 +44,7 @@ SETTINGS = page(
     <label><input type="checkbox" checked>Ask first</label><label><input type="checkbox">Remember</label></section>
   <section aria-labelledby="h2"><h2 id="h2">Sound</h2>{switch("Clicks", True)}{switch("Ringing", True)}
     <button data-function="play a test sound">Test</button><button disabled>Reset</button></section>
-  <table aria-label="Devices">
+  <table role="table" aria-label="Devices">
     <tr><td>Phone</td><td><button>Forget</button></td></tr>
     <tr><td>Laptop</td><td><button>Forget</button></td></tr>
   </table>

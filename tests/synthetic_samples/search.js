@@ -2,8 +2,22 @@
 (queries) => {
   const plain = (text) => (text ?? "").replace(/\s+/g, " ").trim().toLowerCase().replace(/^[ :：…]+|[ :：…]+$/g, "");
   const WIDGETS = new Set(["button", "link", "checkbox", "switch", "radio", "tab", "textbox", "searchbox", "combobox",
-    "listbox", "slider", "spinbutton", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "treeitem",
-    "DisclosureTriangle"]);
+    "listbox", "slider", "spinbutton", "menuitem", "menuitemcheckbox", "menuitemradio", "option", "treeitem", "gridcell"]);
+  // Roles and names as the page's own attributes say them, not as the browser computes them.
+  const TAGS = { BUTTON: "button", A: "link", SELECT: "combobox", TEXTAREA: "textbox", NAV: "navigation", TABLE: "table" };
+  const INPUTS = { checkbox: "checkbox", radio: "radio", range: "slider", number: "spinbutton", search: "searchbox" };
+  const roleOf = (e) => e.getAttribute("role") ??
+    (e.tagName === "INPUT" ? INPUTS[e.type] ?? "textbox" : e.tagName === "A" && !e.hasAttribute("href") ? "" : TAGS[e.tagName] ?? "");
+  const GROUPS = new Set(["group", "radiogroup", "region", "toolbar", "navigation", "dialog", "alertdialog", "table", "grid",
+    "tablist", "menu", "menubar", "listbox", "list", "tree", "complementary", "banner", "main", "form", "search", "tabpanel"]);
+  const isGroup = (e) => GROUPS.has(roleOf(e)) || e.matches("fieldset, aside, main, header, footer, section, form");
+  const nameOf = (e) => {
+    const by = e.getAttribute("aria-labelledby");
+    if (by) return by.split(" ").map((id) => document.getElementById(id).textContent).join(" ");
+    if (e.hasAttribute("aria-label")) return e.getAttribute("aria-label");
+    if (e.labels?.length) return e.labels[0].textContent;
+    return isGroup(e) && !WIDGETS.has(roleOf(e)) ? "" : e.innerText || e.placeholder || e.title;
+  };
   const drawn = (element) => {
     if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) return false;
     const range = document.createRange();
@@ -12,7 +26,7 @@
       box.width > 0 && box.right > 0 && box.bottom > 0 && box.left < innerWidth && box.top < innerHeight);
   };
   const all = [...document.body.querySelectorAll("*")].filter((e) => drawn(e) && !e.closest("select option"));
-  const isWidget = (e) => WIDGETS.has(e.computedRole) || e.matches("[role=gridcell], [role=listitem][tabindex]");
+  const isWidget = (e) => WIDGETS.has(roleOf(e)) || e.matches("[role=listitem][tabindex]");
   const widgets = all.filter(isWidget);
   const drawings = new Map([...document.querySelectorAll("[data-icon] svg")].map(
     (svg) => [svg.innerHTML, svg.closest("[data-icon]").dataset.icon]));
@@ -58,13 +72,13 @@
       found = [...new Set(all.filter(shows).map((e) => ownerOf(e.closest("[data-icon]") ?? e)))];
     } else if (query.function) {
       const wanted = plain(query.function);
-      found = all.filter((e) => isWidget(e) && (plain(e.dataset.function) === wanted || plain(e.computedName) === wanted));
+      found = all.filter((e) => isWidget(e) && (plain(e.dataset.function) === wanted || plain(nameOf(e)) === wanted));
     } else {
-      found = widgets.filter((e) => e.computedRole === query.role);
+      found = widgets.filter((e) => roleOf(e) === query.role);
     }
-    if (query.name) found = found.filter((e) => plain(e.computedName) === plain(query.name));
-    if (query.group) found = found.filter((e) => above(e).some((g) => plain(g.computedName) === plain(query.group)));
-    if (query.group_role) found = found.filter((e) => above(e).some((g) => g.computedRole === query.group_role));
+    if (query.name) found = found.filter((e) => plain(nameOf(e)) === plain(query.name));
+    if (query.group) found = found.filter((e) => above(e).some((g) => isGroup(g) && plain(nameOf(g)) === plain(query.group)));
+    if (query.group_role) found = found.filter((e) => above(e).some((g) => roleOf(g) === query.group_role));
     if (query.row) found = found.filter((e) => rowTitle(e) === plain(query.row));
     if (query.state) found = found.filter((e) => state(e, query.state[0]) === query.state[1]);
     if (query.ordinal > 0) found = found.slice(query.ordinal - 1, query.ordinal);
