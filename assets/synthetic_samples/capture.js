@@ -18,7 +18,11 @@
   const ROW = "tr, li, [role=row], [role=listitem]";
   const TEXTUAL = "text search email url tel password number date time month week".split(" ");
   const BEYOND = 2; // pixels outside a box at which it must not be hit
-  const INSET = 0.15; // of the outer ones of the nine points: just inside the corners of a circle
+  // The nine points: the middle, near the middles of the edges, and corners that lie well inside a circle.
+  const NEAR = 0.1;
+  const CORNER = 0.2;
+  const POINTS = [[0.5, 0.5], [0.5, NEAR], [0.5, 1 - NEAR], [NEAR, 0.5], [1 - NEAR, 0.5], [CORNER, CORNER],
+    [1 - CORNER, CORNER], [CORNER, 1 - CORNER], [1 - CORNER, 1 - CORNER]];
 
   const clean = (text) => (text ?? "").replace(/\s+/g, " ").trim();
   const shown = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
@@ -107,15 +111,8 @@
   const inwards = (box) => [
     Math.ceil(box.left - 0.01), Math.ceil(box.top - 0.01), Math.floor(box.right + 0.01), Math.floor(box.bottom + 0.01),
   ];
-  const hitsOf = ([x0, y0, x1, y1], reaches) => {
-    let hits = 0;
-    for (const fx of [INSET, 0.5, 1 - INSET]) {
-      for (const fy of [INSET, 0.5, 1 - INSET]) {
-        if (reaches(document.elementFromPoint(x0 + fx * (x1 - x0), y0 + fy * (y1 - y0)))) hits += 1;
-      }
-    }
-    return hits;
-  };
+  const hitsOf = ([x0, y0, x1, y1], reaches) =>
+    POINTS.filter(([fx, fy]) => reaches(document.elementFromPoint(x0 + fx * (x1 - x0), y0 + fy * (y1 - y0)))).length;
   const strayOf = ([x0, y0, x1, y1], reaches) => {
     let stray = 0;
     for (const x of [x0 - BEYOND, (x0 + x1) / 2, x1 + BEYOND]) {

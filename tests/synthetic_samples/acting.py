@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from assets.synthetic_samples.capture import InterfacePage, Node
 
-INSET = 0.15
+INSET = 0.2
 BEYOND = 2
 
 LISTEN = """(controls) => {
