@@ -22,7 +22,8 @@ class ContactSheet:
     """Collects the first `count` screens it is given.
 
     Args:
-        width: of every screen in pixels; without it they are as large as they are.
+        width: into which every screen is fitted, in pixels, and three quarters of it high; boxes then bear the numbers
+            of their instructions. Without it screens are as large as they are.
     """
 
     def __init__(self, count: int, columns: int, width: int | None = None) -> None:
@@ -62,6 +63,10 @@ class ContactSheet:
                 boxes = [[scale * side for side in box] for box in question["boxes"]]
                 for x0, y0, x1, y1 in boxes:
                     draw.rectangle((left + x0, top + y0, left + x1 - 1, top + y1 - 1), outline=mark, width=2)
+                    if self._width is not None:  # there are more questions than colours
+                        corner = (left + x0, top + y0)
+                        draw.rectangle(draw.textbbox(corner, str(number + 1), font), fill=mark)
+                        draw.text(corner, str(number + 1), "white", font)
                 if any(action["end"] is not None for action in question["actions"]):
                     middles = [(left + (x0 + x1) / 2, top + (y0 + y1) / 2) for x0, y0, x1, y1 in boxes]
                     draw.line(middles, fill=mark, width=2)
@@ -69,12 +74,12 @@ class ContactSheet:
 
 
 def _resized(pixels: npt.NDArray[np.uint8], width: int) -> tuple[npt.NDArray[np.uint8], float]:
-    """A picture `[height, width, 3]` of another width, and by what it was scaled."""
+    """A picture `[height, width, 3]` that fits, and by what it was scaled."""
     from PIL import Image
 
-    scale = width / pixels.shape[1]
-    height = round(pixels.shape[0] * scale)
-    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.LANCZOS)), scale
+    scale = min(width / pixels.shape[1], 0.75 * width / pixels.shape[0], 1)
+    size = (round(pixels.shape[1] * scale), round(pixels.shape[0] * scale))
+    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS)), scale
 
 
 def _line(question: Mapping[str, Any]) -> str:

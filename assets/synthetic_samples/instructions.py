@@ -28,7 +28,7 @@ ROLES: Mapping[str, Mapping[Locale, str]] = {
 
 GROUP_ROLES: Mapping[str, Mapping[Locale, str]] = {
     "toolbar": {"en": "toolbar", "zh": "工具栏"},
-    "navigation": {"en": "navigation", "zh": "导航栏"},
+    "navigation": {"en": "navigation bar", "zh": "导航栏"},
     "dialog": {"en": "dialog", "zh": "对话框"},
     "table": {"en": "table", "zh": "表格"},
     "menu": {"en": "menu", "zh": "菜单"},
