@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from assets.synthetic_samples.annotations import export_annotations
 from assets.synthetic_samples.capture import InterfacePage, interface_page
 from assets.synthetic_samples.interface_samples import choose_queries
 from assets.synthetic_samples.queries import Query, absent_queries, queries_for
+from assets.synthetic_samples.renderer import find_renderer
 from assets.synthetic_samples.themes import SPLITS
 from tests.synthetic_samples.acting import act
 from tests.synthetic_samples.full_scale import Shown, full_parameters, shown
@@ -198,6 +202,19 @@ def test_what_drew_them_is_recorded(project: Path) -> None:
     assert (folder / "pictures/contact_sheet_train.png").is_file()
 
 
+def test_another_font_is_another_renderer(tmp_path: Path) -> None:
+    fonts, empty = tmp_path / "fonts", tmp_path / "none"
+    fonts.mkdir()
+    (fonts / "one.ttf").write_bytes(b"one")
+    before = find_renderer([fonts, empty])
+    assert find_renderer([fonts, empty]) == before
+    (fonts / "one.ttf").write_bytes(b"another")
+    after = find_renderer([fonts, empty])
+    assert after.id != before.id
+    assert after.metrics()["renderer_fonts"] != before.metrics()["renderer_fonts"]
+    assert after.chromium == before.chromium
+
+
 def test_the_same_seed_gives_the_same_bytes(
     project: Path, new_interfaces: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +255,18 @@ def test_annotation_files_have_the_shape_of_screenspot(project: Path, tmp_path: 
         assert item["platform"] in ("phone", "web", "desktop")
         assert item["instruction"]
     assert {item["bbox"][0] for item in negatives} == {-1}
+
+
+def test_the_command_exports_what_the_stage_made(project: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dagster_project.cli", "export", "grounding", "--to", str(tmp_path / "out")]
+    environment = {**os.environ, "HESPER_ROOT": str(project)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 screens, ")
+    wrong = subprocess.run(
+        [*command, "--split", "test"], cwd=REPOSITORY, env=environment, capture_output=True, text=True
+    )
+    assert (wrong.returncode, wrong.stderr) == (2, "error: no split 'test'; there are: train, heldout\n")
 
 
 def test_an_export_mixes_with_nothing(project: Path, tmp_path: Path) -> None:
