@@ -19,7 +19,7 @@ from PIL import Image
 
 from assets.agent.actions import REFUSAL, action_from_row, to_pixel
 from assets.agent.grammar import parse_response
-from assets.agent.samples import load_samples
+from assets.agent.samples import load_samples, load_screens
 from assets.errors import InputError, ParameterError
 from assets.stage import directory_id, execute
 from assets.synthetic_samples import interface_samples
@@ -185,6 +185,10 @@ def test_the_agent_and_hugging_face_read_them(project: Path, tmp_path: Path) -> 
     folder = project / "data/grounding_samples"
     samples = load_samples(folder, "grounding", "heldout")
     assert len(samples) == sum(len(row["questions"]) for row in rows(project, "heldout"))
+    for screen, row in zip(load_screens(folder, "grounding", "train", True), rows(project, "train"), strict=True):
+        perceived = [sample for sample in screen.samples if sample.kind.startswith("perception/")]
+        assert len(perceived) == len(row["perception"])
+        assert all(parse_response(sample.response).actions == sample.actions for sample in perceived)
     files = {split: str(folder / f"{split}-*.parquet") for split in SPLITS}
     loaded = load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))
     assert {split: len(loaded[split]) for split in loaded} == SCREENS
