@@ -38,8 +38,8 @@ GROUP_ROLES: Mapping[str, Mapping[Locale, str]] = {
 STATE_WORDS: Mapping[tuple[str, str, str], Mapping[Locale, tuple[str, ...]]] = {
     ("checkbox", "checked", "true"): {"en": ("ticked", "checked"), "zh": ("已勾选的", "打了勾的")},
     ("checkbox", "checked", "false"): {"en": ("unticked", "unchecked"), "zh": ("未勾选的", "没打勾的")},
-    ("switch", "checked", "true"): {"en": ("switched-on", "enabled"), "zh": ("已打开的", "开着的")},
-    ("switch", "checked", "false"): {"en": ("switched-off", "disabled"), "zh": ("已关闭的", "关着的")},
+    ("switch", "checked", "true"): {"en": ("switched-on", "turned-on"), "zh": ("已打开的", "开着的")},
+    ("switch", "checked", "false"): {"en": ("switched-off", "turned-off"), "zh": ("已关闭的", "关着的")},
     ("radio", "checked", "true"): {"en": ("selected", "chosen"), "zh": ("已选中的", "选中的")},
     ("tab", "selected", "true"): {"en": ("selected", "current"), "zh": ("当前的", "选中的")},
     ("treeitem", "selected", "true"): {"en": ("selected", "highlighted"), "zh": ("选中的", "高亮的")},
