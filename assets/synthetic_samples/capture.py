@@ -193,7 +193,7 @@ class InterfacePage:
         self.show(html, size)
         with self._guard("capture an interface"):
             measured: dict[str, Any] = json.loads(self.page.evaluate(CAPTURE_SCRIPT))
-            named = _accessibility(self.page)
+            named = accessibility(self.page)
             png = screenshot(self.page)
         pixels = decode_png(png)
         groups = tuple(_group(values, named) for values in measured["groups"])
@@ -236,7 +236,7 @@ def interface_page() -> Iterator[InterfacePage]:
         yield InterfacePage(chromium)
 
 
-def _accessibility(page: Page) -> list[tuple[str, str]]:
+def accessibility(page: Page) -> list[tuple[str, str]]:
     """Role and name that the browser's accessibility tree gives each element, in document order."""
     session = devtools(page)
     told = {}

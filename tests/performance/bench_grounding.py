@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from assets.environments.chromium import FLAGS, Chromium, find_chromium, screenshot
-from assets.synthetic_samples.capture import CAPTURE_SCRIPT, interface_page
+from assets.synthetic_samples.capture import CAPTURE_SCRIPT, accessibility, interface_page
 from assets.synthetic_samples.interface_samples import Shard, ask
 from assets.synthetic_samples.interfaces.scene import Interface, describe, interface
 from assets.synthetic_samples.sheets import decode_png, encode_png
@@ -28,7 +28,7 @@ from tests.synthetic_samples.full_scale import full_agent, full_parameters
 
 ROOT = Path(__file__).parents[2]
 SIZE = (1280, 720)
-PAGES = 24
+PAGES = 16
 FULL = 20000
 RUN = {"train": 1900, "heldout": 100}
 SHARD = 100
@@ -130,7 +130,9 @@ def _plain_seconds() -> float:
 
 def _where_the_time_goes(drawn: list[Interface], shard: Shard) -> str:
     """Shares of the steps over all pages, each timed alone."""
-    spent = dict.fromkeys(("write the page", "load it", "measure", "photograph", "decode", "ask", "encode"), 0.0)
+    spent = dict.fromkeys(
+        ("write the page", "load it", "measure", "name", "photograph", "decode", "ask", "encode"), 0.0
+    )
 
     def timed(name: str, work: Any) -> Any:
         begun = time.perf_counter()
@@ -143,6 +145,7 @@ def _where_the_time_goes(drawn: list[Interface], shard: Shard) -> str:
             timed("write the page", lambda number=number: _interface(number))
             timed("load it", lambda it=it: page.show(it.html, SIZE))
             timed("measure", lambda: page.page.evaluate(CAPTURE_SCRIPT))
+            timed("name", lambda: accessibility(page.page))
             png = timed("photograph", lambda: screenshot(page.page))
             pixels = timed("decode", lambda png=png: decode_png(png))
             captured = page.capture(it.html, SIZE)

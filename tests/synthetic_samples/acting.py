@@ -84,6 +84,5 @@ def _outside(target: Node) -> Iterator[tuple[float, float]]:
 
 
 def _click(page: InterfacePage, x: float, y: float) -> tuple[int, ...]:
-    page.page.evaluate("window.fired = []")
     page.page.mouse.click(x, y)
-    return tuple(page.page.evaluate("window.fired"))
+    return tuple(page.page.evaluate("window.fired.splice(0)"))
