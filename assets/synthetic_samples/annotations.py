@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import cycle
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ def export_annotations(samples: Path, folder: Path, split: str) -> dict[str, int
         found = [annotation(row, number) for number in range(len(row["questions"]))]
         absent = [item for item in found if item["bbox"] == list(ABSENT_BOX)]
         present = [item for item in found if item["bbox"] != list(ABSENT_BOX)]
-        for item, other in zip(present, cycle(absent or [None])):
+        others: Iterator[dict[str, Any] | None] = cycle(absent) if absent else repeat(None)
+        for item, other in zip(present, others, strict=False):
             targets.append(item if other is None else {**item, "negative_instruction": other["instruction"]})
         negatives += absent
     for name, items in (("grounding", targets), ("negatives", negatives)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -175,29 +175,30 @@ def _proposals(target: Node, page: Capture) -> Iterator[Query]:
         yield Query("relation", role=target.role, row=row)
     if target.role in COUNTED_ROLES:
         for place in places:
-            peers = matches(Query("relation", role=target.role, **place), page)
+            kin = replace(place, role=target.role)
+            peers = matches(kin, page)
             if len(peers) == 1:
-                yield Query("relation", role=target.role, **place)
+                yield kin
                 continue
             number = next((at for at, node in enumerate(peers, 1) if node.index == target.index), 0)
             if 0 < number <= ORDINALS:
-                yield Query("relation", role=target.role, ordinal=number, **place)
+                yield replace(kin, ordinal=number)
             if number == len(peers):
-                yield Query("relation", role=target.role, ordinal=-1, **place)
+                yield replace(kin, ordinal=-1)
     for state in STATES.get(target.role, ()):
-        for place in ({}, *places):
+        for place in (Query("state"), *places):
             if target.state.get(state[0]) == state[1]:
-                yield Query("state", role=target.role, state=state, **place)
+                yield replace(place, by="state", role=target.role, state=state)
 
 
-def _places(target: Node, page: Capture) -> Iterator[dict[str, str]]:
-    """The groups around a node that a person can name, from the innermost."""
+def _places(target: Node, page: Capture) -> Iterator[Query]:
+    """The groups around a node that a person can name, from the innermost, as queries for all that is in them."""
     for number in target.groups:
         group = page.groups[number]
         if number in page.named_groups and len(group.name) <= LONGEST:
-            yield {"group": group.name}
+            yield Query("relation", group=group.name)
         elif group.role in UNIQUE_ROLES and sum(other.role == group.role for other in page.groups) == 1:
-            yield {"group_role": group.role}
+            yield Query("relation", group_role=group.role)
 
 
 def _written(text: str, page: Capture) -> bool:
