@@ -25,8 +25,9 @@ LISTEN = """(controls) => {
       window.fired.push(index);
       still(event);
     }, true);
-    if (element.matches("select")) element.addEventListener("mousedown", (event) => event.preventDefault(), true);
   }
+  // Nothing gets the focus, which would scroll a field into view that is half out of it.
+  window.addEventListener("mousedown", (event) => event.preventDefault(), true);
   for (const kind of ["pointerdown", "pointerup", "mouseup"]) {
     window.addEventListener(kind, (event) => event.stopImmediatePropagation(), true);
   }
