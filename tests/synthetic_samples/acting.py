@@ -26,8 +26,15 @@ LISTEN = """(controls) => {
       still(event);
     }, true);
   }
-  // Nothing gets the focus, which would scroll a field into view that is half out of it.
+  // A field that is half out of view is scrolled into it when it gets the focus, and moves all others.
   window.addEventListener("mousedown", (event) => event.preventDefault(), true);
+  const scrolled = [...document.querySelectorAll("*")].map((at) => [at, at.scrollLeft, at.scrollTop]);
+  window.settle = () => {
+    for (const [at, left, top] of scrolled) {
+      if (at.scrollLeft !== left || at.scrollTop !== top) at.scrollTo({ left, top, behavior: "instant" });
+    }
+    return window.fired.splice(0);
+  };
   for (const kind of ["pointerdown", "pointerup", "mouseup"]) {
     window.addEventListener(kind, (event) => event.stopImmediatePropagation(), true);
   }
@@ -86,4 +93,4 @@ def _outside(target: Node) -> Iterator[tuple[float, float]]:
 
 def _click(page: InterfacePage, x: float, y: float) -> tuple[int, ...]:
     page.page.mouse.click(x, y)
-    return tuple(page.page.evaluate("window.fired.splice(0)"))
+    return tuple(page.page.evaluate("window.settle()"))
