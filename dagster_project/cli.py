@@ -279,6 +279,23 @@ def play(
     print(f"recorded in {folder}" if folder else "nothing was done, so nothing is recorded")
 
 
+@app.command()
+def export(
+    what: Annotated[str, typer.Argument(metavar="grounding", help="which samples")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="is made; must be empty if it is there")],
+    split: Annotated[str, typer.Option(help="train | heldout")] = "heldout",
+) -> None:
+    """Write samples as pictures and ScreenSpot-style annotation files, which other people's evaluators read."""
+    if what != "grounding":
+        raise ParameterError(f"'{what}' can't be exported; there is: grounding")
+    if split not in ("train", "heldout"):
+        raise ParameterError(f"no split '{split}'; there are: train, heldout")
+    from assets.synthetic_samples.annotations import export_annotations
+
+    counts = export_annotations(_root() / "data" / "grounding_samples", to, split)
+    print(", ".join(f"{count} {name}" for name, count in counts.items()), f"in {to}")
+
+
 @app.command(name="import")
 def import_(
     path: Annotated[Path, typer.Argument(help="a folder of trajectories, see docs/new_data.md; it stays where it is")],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.agent.actions import DOMAIN_OF_PLATFORM, Action, action_from_row, action_type
+from assets.agent.actions import DOMAIN_OF_PLATFORM, Action, action_from_row, action_to_row, action_type
 from assets.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,11 +97,12 @@ def question_type() -> pa.DataType:
     )
 
 
-def load_screens(folder: Path, domain: str, split: str) -> list[Screen]:
+def load_screens(folder: Path, domain: str, split: str, perception: bool = False) -> list[Screen]:
     """Read a domain's screens of one split, in the order of the table.
 
     `folder` is the stage output that holds the domain (TABLE_OF_DOMAIN). Of trajectories, only steps that may be
-    imitated are read: the episode was judged completed, the step correct or exploratory.
+    imitated are read: the episode was judged completed, the step correct or exploratory. With `perception`, the
+    questions that are answered in words come too, where a screen has such; their kinds begin with `perception/`.
 
     Raises:
         InputError: no such table in the folder, or an unknown domain.
@@ -109,7 +110,8 @@ def load_screens(folder: Path, domain: str, split: str) -> list[Screen]:
     if domain not in DOMAINS:
         raise InputError(f"no domain '{domain}'; known: {', '.join(DOMAINS)}")
     if domain in ("grounding", "captcha"):
-        return [_synthetic_screen(row, domain, split) for row in _rows(folder, f"{split}-*.parquet")]
+        rows = _rows(folder, f"{split}-*.parquet")
+        return [_synthetic_screen(row, domain, split, perception) for row in rows]
     return _trajectory_screens(folder, domain, split)
 
 
@@ -129,8 +131,9 @@ def group_screens(samples: Iterable[Sample]) -> list[Screen]:
     ]
 
 
-def _synthetic_screen(row: Mapping[str, Any], domain: str, split: str) -> Screen:
+def _synthetic_screen(row: Mapping[str, Any], domain: str, split: str, perception: bool) -> Screen:
     image, width, height = row["image"]["bytes"], row["width"], row["height"]
+    questions = [*row["questions"], *map(_perception_question, row.get("perception", ()) if perception else ())]
     samples = tuple(
         Sample(
             id=f"{row['id']}/{number}",
@@ -148,10 +151,15 @@ def _synthetic_screen(row: Mapping[str, Any], domain: str, split: str) -> Screen
             boxes=_boxes(question["boxes"]),
             kind=question["kind"],
         )
-        for number, question in enumerate(row["questions"])
+        for number, question in enumerate(questions)
     )
     elements = tuple(Element(item["label"], item["kind"], _box(item["box"])) for item in row["elements"])
     return Screen(image, width, height, domain, samples, elements)
+
+
+def _perception_question(question: Mapping[str, Any]) -> dict[str, Any]:
+    action = action_to_row(Action("Answer", content=question["answer"]))
+    return {**question, "kind": f"perception/{question['kind']}", "actions": [action], "boxes": []}
 
 
 def _trajectory_screens(folder: Path, domain: str, split: str) -> list[Screen]:

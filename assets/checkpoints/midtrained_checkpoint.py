@@ -99,7 +99,7 @@ class _Lesson:
         self._weights: list[float] = []
         self._decks: list[Deck[Screen]] = []
         for domain, weight in _mix(stage.parameters).items():
-            screens = load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, "train")
+            screens = load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, "train", perception=True)
             if not screens:
                 stage.log(f"no training screens of domain {domain}: its share goes to the others")
                 continue

@@ -1,8 +1,9 @@
 """Stage `grounding_samples`: screens drawn in Chromium, and questions whose answers the page itself has proven.
 
-A seeded generator draws scenes (scenes.py); many are laid out, measured and photographed in one browser pass
-(sheets.py). An element may be asked for when it passed the nine-point hit test and no other on the screen bears its
-label. A word that the screen does not show is a hard negative, answered with the refusal point.
+At small scale a seeded generator draws scenes of a closed vocabulary (scenes.py); many are laid out, measured and
+photographed in one browser pass (sheets.py). An element may be asked for when it passed the nine-point hit test and no
+other on the screen bears its label. A word that the screen does not show is a hard negative, answered with the refusal
+point. At full scale whole interfaces take their place (interface_samples.py).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from contextlib import closing
 from functools import partial
 from itertools import count
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from assets.agent.parameters import AgentParameters
 from assets.agent.vocabulary import CHINESE, ENGLISH
-from assets.stage import Stage
+from assets.stage import Stage, StageParameters
+from assets.synthetic_samples.interface_samples import InterfaceParameters, write_interface_samples
 from assets.synthetic_samples.scenes import (
     SCENE_CSS,
     TARGETS,
@@ -29,15 +31,17 @@ from assets.synthetic_samples.scenes import (
     scene_style,
 )
 from assets.synthetic_samples.sheets import Drawn, sheet_page
-from assets.synthetic_samples.tables import Sample, SampleTables, TableParameters, question_row, sample
+from assets.synthetic_samples.tables import Sample, SampleTables, SplitParameters, question_row, sample
 from assets.synthetic_samples.templates import GROUNDING
 from assets.synthetic_samples.themes import SPLITS, Split
 
 
-class Parameters(TableParameters):
-    """What to draw.
+class SceneParameters(StageParameters):
+    """The screens of the small scale.
 
     Attributes:
+        tiles: screens across and down on the page of one browser pass.
+        font_size: of every text, in pixels.
         elements: fewest and most labelled elements of a screen; a screen with fewer proven ones is dropped.
         scatter_share: share of screens in the free grid layout.
         absent_share: share of screens that are also asked for something they don't show.
@@ -45,6 +49,8 @@ class Parameters(TableParameters):
         locales: relative weight of each locale.
     """
 
+    tiles: tuple[PositiveInt, PositiveInt]
+    font_size: PositiveInt
     elements: tuple[PositiveInt, PositiveInt]
     scatter_share: float = Field(ge=0, le=1)
     absent_share: float = Field(ge=0, le=1)
@@ -59,15 +65,47 @@ class Parameters(TableParameters):
         return elements
 
 
+class Parameters(SplitParameters):
+    """What to draw: `scenes` at small scale, of the size that `agent.screen` says, or `interfaces` at full scale.
+
+    Attributes:
+        scenes: null draws none.
+        interfaces: null draws none.
+    """
+
+    scenes: SceneParameters | None = None
+    interfaces: InterfaceParameters | None = None
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> Parameters:
+        if (self.scenes is None) == (self.interfaces is None):
+            raise ValueError("give either scenes (small scale) or interfaces (full scale)")
+        return self
+
+
 def run(stage: Stage[Parameters]) -> None:
-    """Write `train-00000.parquet`, `heldout-00000.parquet`, contact sheets and the counts of what is asked."""
+    """Write `train-*.parquet`, `heldout-*.parquet`, contact sheets and the counts of what is asked."""
     parameters = stage.parameters
+    if parameters.interfaces is not None:
+        write_interface_samples(
+            stage,
+            parameters.interfaces,
+            parameters.screens,
+            parameters.near_copy_distance,
+            parameters.contact_sheet,
+        )
+        return
+    assert parameters.scenes is not None
+    _write_scenes(stage, parameters.scenes)
+
+
+def _write_scenes(stage: Stage[Parameters], scenes: SceneParameters) -> None:
     agent = stage.section("agent", AgentParameters)
-    tables = SampleTables(stage, parameters, ("scene", "theme"))
-    with sheet_page(agent.screen, parameters.tiles, SCENE_CSS, parameters.font_size) as page:
+    tables = SampleTables(stage, stage.parameters, ("scene", "theme"))
+    with sheet_page(agent.screen, scenes.tiles, SCENE_CSS, scenes.font_size) as page:
         for split in SPLITS:
-            make = partial(_sample, split, parameters, agent)
-            with closing(page.draw_all(_scenes(stage, agent, split), _look, make)) as rows:
+            make = partial(_sample, split, scenes, agent)
+            with closing(page.draw_all(_scenes(stage, scenes, agent, split), _look, make)) as rows:
                 tables.write(split, rows)
     tables.report()
 
@@ -76,8 +114,9 @@ Drawing = tuple[random.Random, Scene]
 """A scene, and the generator that drew it: it goes on to choose the questions."""
 
 
-def _scenes(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> Iterator[Drawing]:
-    parameters = stage.parameters
+def _scenes(
+    stage: Stage[Parameters], parameters: SceneParameters, agent: AgentParameters, split: Split
+) -> Iterator[Drawing]:
     for index in count():
         rng = stage.rng(split, index)
         yield (
@@ -100,7 +139,7 @@ def _look(drawing: Drawing) -> tuple[str, str]:
 
 
 def _sample(
-    split: Split, parameters: Parameters, agent: AgentParameters, drawing: Drawing, drawn: Drawn
+    split: Split, parameters: SceneParameters, agent: AgentParameters, drawing: Drawing, drawn: Drawn
 ) -> Sample | None:
     """The screen with its questions, or None when too little on it is proven."""
     rng, scene = drawing

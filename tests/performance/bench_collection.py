@@ -75,7 +75,7 @@ def _collect(platform: str) -> _Run:
         seen: list[tuple[float, float]] = []
         try:
             while process.poll() is None:
-                seen.append((_share_done(root, tasks), _megabytes(process.pid)))
+                seen.append((_share_done(root, tasks), megabytes(process.pid)))
                 time.sleep(0.5)
         finally:
             process.kill()
@@ -140,7 +140,7 @@ def _share_done(root: Path, tasks: int) -> float:
     return min(1.0, len(done) * size / tasks)
 
 
-def _megabytes(pid: int) -> float:
+def megabytes(pid: int) -> float:
     """Private memory of a process and all below it: what they share may be shared with browsers of others, that end."""
     import psutil
 
