@@ -31,23 +31,31 @@ class Screens(StageParameters):
     heldout: PositiveInt
 
 
-class TableParameters(StageParameters):
-    """What both synthetic domains are asked for.
+class SplitParameters(StageParameters):
+    """What every synthetic domain is asked for.
 
     Attributes:
         screens: how many screens each split gets.
-        tiles: screens across and down on the page of one browser pass.
-        font_size: of every text, in pixels.
         near_copy_distance: a held-out screen whose 256-bit perceptual hash differs from a training screen's in at most
             this many bits is a near copy, and is dropped.
         contact_sheet: screens on the contact sheet of each split.
     """
 
     screens: Screens
-    tiles: tuple[PositiveInt, PositiveInt]
-    font_size: PositiveInt
     near_copy_distance: NonNegativeInt
     contact_sheet: PositiveInt
+
+
+class TableParameters(SplitParameters):
+    """What a domain is asked for whose screens are drawn on sheets.
+
+    Attributes:
+        tiles: screens across and down on the page of one browser pass.
+        font_size: of every text, in pixels.
+    """
+
+    tiles: tuple[PositiveInt, PositiveInt]
+    font_size: PositiveInt
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class SampleTables:
         own: the text columns that only this domain has; rows are counted by the first.
     """
 
-    def __init__(self, stage: Stage[Any], parameters: TableParameters, own: Sequence[str]) -> None:
+    def __init__(self, stage: Stage[Any], parameters: SplitParameters, own: Sequence[str]) -> None:
         self._stage = stage
         self._parameters = parameters
         self._own = own
