@@ -2,37 +2,43 @@
 
 The latent state (puzzles.py) defines answer, geometry and legal actions, and was checked to have one answer before it
 is rendered; the page says where its items really lie and proves them by the nine-point hit test. The same latent state
-drives the page that accepts or rejects an answer (puzzle_pages.py).
+drives the page that accepts or rejects an answer (puzzle_pages.py). Those are the puzzles in the closed vocabulary of a
+small model; the full-scale ones, in a phone's or a browser's page, are made in captcha/.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import count
 
-from pydantic import field_validator
+from pydantic import PositiveInt, field_validator, model_validator
 
 from assets.agent.parameters import AgentParameters
-from assets.stage import Stage
+from assets.stage import Stage, StageParameters
+from assets.synthetic_samples.captcha.samples import PageParameters, write_page_samples
 from assets.synthetic_samples.puzzle_pages import PUZZLE_CSS, puzzle_html
 from assets.synthetic_samples.puzzles import ENGINES, Challenge, Puzzle, draw_puzzle
 from assets.synthetic_samples.scenes import theme_style
 from assets.synthetic_samples.sheets import Box, Drawn, Element, sheet_page
-from assets.synthetic_samples.tables import Sample, SampleTables, TableParameters, question_row, sample
+from assets.synthetic_samples.tables import Sample, SampleTables, SplitParameters, question_row, sample
 from assets.synthetic_samples.themes import SPLITS, Split
 
 
-class Parameters(TableParameters):
-    """What to draw.
+class PuzzleParameters(StageParameters):
+    """What to draw at small scale.
 
     Attributes:
         types: the types of puzzle, in turn; a type named twice comes twice as often.
+        tiles: screens across and down on the page of one browser pass.
+        font_size: of every text, in pixels.
     """
 
     types: tuple[str, ...]
+    tiles: tuple[PositiveInt, PositiveInt]
+    font_size: PositiveInt
 
     @field_validator("types")
     @classmethod
@@ -45,21 +51,48 @@ class Parameters(TableParameters):
         return types
 
 
+class Parameters(SplitParameters):
+    """What to draw: `puzzles` at small scale, of the size that `agent.screen` says, or `pages` at full scale.
+
+    Attributes:
+        puzzles: null draws none.
+        pages: null draws none.
+    """
+
+    puzzles: PuzzleParameters | None
+    pages: PageParameters | None
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> Parameters:
+        if (self.puzzles is None) == (self.pages is None):
+            raise ValueError("give either puzzles (small scale) or pages (full scale)")
+        return self
+
+
 def run(stage: Stage[Parameters]) -> None:
     """Write `train-00000.parquet`, `heldout-00000.parquet`, contact sheets and the counts of each type."""
     parameters = stage.parameters
+    if parameters.pages is not None:
+        write_page_samples(
+            stage, parameters.pages, parameters.screens, parameters.near_copy_distance, parameters.contact_sheet
+        )
+        return
+    assert parameters.puzzles is not None
+    _write_puzzles(stage, parameters.puzzles)
+
+
+def _write_puzzles(stage: Stage[Parameters], puzzles: PuzzleParameters) -> None:
     agent = stage.section("agent", AgentParameters)
-    tables = SampleTables(stage, parameters, ("type", "family", "latent"))
-    with sheet_page(agent.screen, parameters.tiles, PUZZLE_CSS, parameters.font_size) as page:
+    tables = SampleTables(stage, stage.parameters, ("type", "family", "latent"))
+    with sheet_page(agent.screen, puzzles.tiles, PUZZLE_CSS, puzzles.font_size) as page:
         for split in SPLITS:
             make = partial(_sample, split, agent)
-            with closing(page.draw_all(_puzzles(stage, agent, split), _look, make)) as rows:
+            with closing(page.draw_all(_puzzles(stage, puzzles.types, agent, split), _look, make)) as rows:
                 tables.write(split, rows)
     tables.report()
 
 
-def _puzzles(stage: Stage[Parameters], agent: AgentParameters, split: Split) -> Iterator[Puzzle]:
-    types = stage.parameters.types
+def _puzzles(stage: Stage[Parameters], types: Sequence[str], agent: AgentParameters, split: Split) -> Iterator[Puzzle]:
     for index in count():
         yield draw_puzzle(stage.rng(split, index), types[index % len(types)], split, agent.screen)
 

@@ -14,12 +14,19 @@
     return range.getBoundingClientRect();
   };
 
+  // A place that is only marked for a proof is not covered by the mark of another.
+  const topAt = (element, x, y) => {
+    if (element.dataset.proof === undefined) return document.elementFromPoint(x, y);
+    const others = (other) => other === element || other.dataset.proof === undefined;
+    return document.elementsFromPoint(x, y).find(others) ?? null;
+  };
+
   // Nine points, the outer ones a tenth inside the box: each must reach the element itself.
   const hitsOf = (element, box) => {
     let hits = 0;
     for (const fx of [0.1, 0.5, 0.9]) {
       for (const fy of [0.1, 0.5, 0.9]) {
-        const top = document.elementFromPoint(box.left + fx * box.width, box.top + fy * box.height);
+        const top = topAt(element, box.left + fx * box.width, box.top + fy * box.height);
         if (top !== null && element.contains(top)) hits += 1;
       }
     }
