@@ -31,7 +31,7 @@ def gallery(seed: int, difficulty: int) -> Image:
 
     puzzles = [_puzzle(name, seed + number, difficulty) for number, name in enumerate(TYPES)]
     per_sheet = TILES[0] * TILES[1]
-    boxes: list[Image] = []
+    boxes = []
     with sheet_page(SCREEN, TILES, PAGE_CSS, FONT_SIZE) as page:
         for start in range(0, len(puzzles), per_sheet):
             part = puzzles[start : start + per_sheet]

@@ -319,7 +319,11 @@ def _walk(ends: tuple[Spot, Spot]) -> list[Spot]:
 
 def _paint_lines(canvas: Canvas, facts: Facts) -> str:
     parts = [paint.ground(canvas, canvas.difficulty / 8)]
-    parts += [paint.line(*line["ends"], canvas.fill(line["colour"]), 3.5) for line in facts["lines"]]
+    parts += [
+        paint.line(start, end, canvas.fill(line["colour"]), 3.5)
+        for line in facts["lines"]
+        for start, end in [line["ends"]]
+    ]
     return "".join(parts)
 
 

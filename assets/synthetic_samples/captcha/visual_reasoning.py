@@ -52,7 +52,7 @@ def _draw_largest(draft: Draft) -> tuple[Facts, Answer]:
         first = draft.rng.uniform(26, 34)
         looks += [(icon, round(first * step**number)) for number in range(of_kind)]
     boxes = draft.scatter([(side, side) for _, side in looks], gap=5)
-    items = [
+    items: Items = [
         {"icon": icon, "box": box, "colour": draft.rng.randrange(6)}
         for (icon, _), box in zip(looks, boxes, strict=True)
     ]
@@ -106,7 +106,7 @@ _SIDES = {
 def _draw_neighbour(draft: Draft) -> tuple[Facts, Answer]:
     columns, rows = draft.number(3, 5), draft.number(2, 3)
     icons = draft.icons(columns * rows)
-    items = [
+    items: Items = [
         {"icon": icon, "box": cell, "colour": draft.rng.randrange(6), "cell": [index % columns, index // columns]}
         for index, (icon, cell) in enumerate(zip(icons, draft.cells(columns, rows), strict=True))
     ]
@@ -168,7 +168,7 @@ def _draw_same_colour(draft: Draft) -> tuple[Facts, Answer]:
     first, *others = draft.rng.sample(range(len(COLOURS)), 5)
     colours = [first, first, *(draft.rng.choice(others) for _ in range(count - 2))]
     boxes = draft.scatter([(40, 40)] * count)
-    items = [
+    items: Items = [
         {"icon": icon, "box": box, "colour": colour} for icon, box, colour in zip(icons, boxes, colours, strict=True)
     ]
     draft.rng.shuffle(items)
@@ -576,8 +576,8 @@ def _paint_clocks(canvas: Canvas, facts: Facts) -> str:
         spot, radius = paint.centre(box), min(box[2] - box[0], box[3] - box[1]) / 2 - 4
         parts.append(paint.disc(spot, radius, canvas.theme.surface, canvas.theme.ink))
         for tick in range(12):
-            parts.append(paint.line(*(_at(spot, radius * reach, tick * 30) for reach in (0.84, 0.94)),
-                                    canvas.theme.ink, 2.5 if tick % 3 == 0 else 1))  # fmt: skip
+            start, end = (_at(spot, radius * reach, tick * 30) for reach in (0.84, 0.94))
+            parts.append(paint.line(start, end, canvas.theme.ink, 2.5 if tick % 3 == 0 else 1))
         for angle, reach, width in zip(_hands(item["time"]), (0.48, 0.76), (4, 2.2), strict=True):
             parts.append(paint.line(spot, _at(spot, radius * reach, angle), canvas.theme.ink, width))
     return "".join(parts)

@@ -78,7 +78,7 @@ def gallery(pictures: Sequence[Image]) -> Image:
     """The pictures shrunk to one height, in rows."""
     from PIL import Image
 
-    places: list[tuple[Image, int, int]] = []
+    places = []
     left, top = GAP, GAP
     for picture in pictures:
         small = picture.resize((round(picture.width * HEIGHT / picture.height), HEIGHT), Image.Resampling.LANCZOS)
