@@ -43,7 +43,7 @@ def test_a_plain_button_is_a_target(browser: InterfacePage) -> None:
 @pytest.mark.parametrize(
     ("case", "body"),
     [
-        ("covered at one corner", BUTTON + f'<i style="{PLACE}left:60px;top:30px"></i>'),
+        ("covered at one corner", BUTTON + f'<i style="{PLACE}left:55px;top:30px"></i>'),
         ("transparent", BUTTON.replace("background", "opacity:0.0001;color:#fff;border:0;background")),
         ("partly off the screen", BUTTON.replace("left:10px", "left:-5px")),
         ("scrolled out of its container", f'<div style="height:30px;overflow:auto;position:relative">{BUTTON}</div>'),
@@ -110,7 +110,7 @@ def test_clicks_in_the_box_reach_the_target_and_clicks_beside_it_do_not(browser:
 
 
 def test_clicks_prove_nothing_of_what_is_no_target(browser: InterfacePage) -> None:
-    captured = browser.capture(page(BUTTON + f'<i style="{PLACE}left:60px;top:30px"></i>'), SIZE)
+    captured = browser.capture(page(BUTTON + f'<i style="{PLACE}left:55px;top:30px"></i>'), SIZE)
     (clicked,) = act(browser, captured.nodes, tuple(node for node in captured.nodes if node.kind == "control"))
     assert not clicked.true
 
