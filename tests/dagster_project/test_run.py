@@ -247,7 +247,8 @@ def test_a_stage_dies_with_its_launcher(tmp_path: Path) -> None:
     deadline = time.monotonic() + 120
     stage: list[psutil.Process] = []
     while not stage and time.monotonic() < deadline:
-        stage = [p for p in psutil.Process(launcher.pid).children(True) if "assets" in p.cmdline()]
+        with contextlib.suppress(psutil.NoSuchProcess):
+            stage = [p for p in psutil.Process(launcher.pid).children(True) if "assets" in p.cmdline()]
         time.sleep(0.1)
     while not (root / "data" / "first.partial").exists() and time.monotonic() < deadline:
         time.sleep(0.1)

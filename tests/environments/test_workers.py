@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -162,15 +163,24 @@ def test_the_stage_survives_the_murder_of_a_worker_and_its_browser(temporary: Pa
     wait_until_clean(temporary)
 
 
+def _command(process: psutil.Process) -> list[str]:
+    """Its command line; empty for one that has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _murder(stage: psutil.Process) -> None:
     """kill -9 a worker and its browser as soon as the browser is up."""
     for _ in range(3000):
         for child in stage.children():
             below = child.children(recursive=True)
-            browsers = [process for process in below if "--type=renderer" in process.cmdline()]
-            if browsers:
-                for process in [child, *(other for other in below if "chrom" in other.name())]:
-                    process.kill()
+            commands = {process: _command(process) for process in below}
+            if any("--type=renderer" in command for command in commands.values()):
+                for process in [child, *(other for other, command in commands.items() if "chrom" in " ".join(command))]:
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
                 return
         time.sleep(0.1)
     pytest.fail("no browser was started")

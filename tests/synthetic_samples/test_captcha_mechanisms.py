@@ -76,11 +76,15 @@ def test_of_equally_good_values_the_middle_is_taken() -> None:
 
 # --- geometry --------------------------------------------------------------------------------------------------------
 
-COORDINATES = st.floats(-500, 500)
+COORDINATES = st.floats(-500, 500, allow_subnormal=False)
 POINTS = st.tuples(COORDINATES, COORDINATES)
 
 
-@given(st.floats(1, 300), st.floats(0, 359), st.floats(-720, 720))
+@given(
+    st.floats(1, 300, allow_subnormal=False),
+    st.floats(0, 359, allow_subnormal=False),
+    st.floats(-720, 720, allow_subnormal=False),
+)
 def test_a_turn_changes_the_bearing_by_its_degrees(radius: float, start: float, by: float) -> None:
     point = turned((0, -radius), (0, 0), start)
     assert apart(bearing((0, 0), point), start) < 1e-6
@@ -95,7 +99,11 @@ def test_a_leg_crosses_what_it_goes_through_and_not_what_lies_beyond(start: Any,
     assert not crosses((start, end), (beyond, -1000, beyond + 10, 1000))
 
 
-@given(st.lists(POINTS, min_size=2, max_size=5, unique=True), st.floats(0, 1), st.floats(0, 1))
+@given(
+    st.lists(POINTS, min_size=2, max_size=5, unique=True),
+    st.floats(0, 1, allow_subnormal=False),
+    st.floats(0, 1, allow_subnormal=False),
+)
 def test_stations_are_as_far_apart_as_the_way_between_them(path: Any, one: float, other: float) -> None:
     length = path_length(path)
     places = stations_along(path, one * length, other * length)
