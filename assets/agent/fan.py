@@ -112,8 +112,10 @@ def collate(
     )
 
 
-def like_lengths(lengths: Sequence[int]) -> list[list[int]]:
+def like_lengths(lengths: Sequence[int], most: int | None = None) -> list[list[int]]:
     """Places of `lengths` in groups, shortest first, whose longest is at most SPREAD times their shortest.
+
+    A group of more than `most` is cut into several.
 
     A fan pads its suffixes to the longest, and sampling waits for the longest question: one long history among short
     questions would make all of them cost as much.
@@ -125,7 +127,11 @@ def like_lengths(lengths: Sequence[int]) -> list[list[int]]:
             groups.append([])
             shortest = lengths[place]
         groups[-1].append(place)
-    return [sorted(group) for group in groups]
+    return [
+        sorted(group)[start : start + (most or len(group))]
+        for group in groups
+        for start in range(0, len(group), most or len(group))
+    ]
 
 
 def stack_images(processor: Processor, shown: Sequence[Patches], device: torch.device | str = "cpu") -> Images:

@@ -86,10 +86,9 @@ def _batches(
         form = (len(prompt.prefix), first, where, *(processor.patches(image).grid for image in images))
         alike.setdefault(form, []).append(index)
     return [
-        [members[place] for place in group[start : start + limit]]
+        [members[place] for place in group]
         for members in alike.values()
-        for group in fan.like_lengths([len(prompts[index].suffix) for index in members])
-        for start in range(0, len(group), limit)
+        for group in fan.like_lengths([len(prompts[index].suffix) for index in members], limit)
     ]
 
 

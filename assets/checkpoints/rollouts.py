@@ -126,12 +126,8 @@ def scoring_batches(
         alike.setdefault((len(rollout.prompt.prefix), grid), []).append(index)
     for members in alike.values():
         lengths = [len(rollouts[index].prompt.suffix) + len(rollouts[index].answer.ids) for index in members]
-        parts = [
-            [members[place] for place in group[start : start + rows]]
-            for group in fan.like_lengths(lengths)
-            for start in range(0, len(group), rows)
-        ]
-        for part in parts:
+        for group in fan.like_lengths(lengths, rows):
+            part = [members[place] for place in group]
             prefixes: dict[tuple[bytes, tuple[int, ...]], int] = {}
             suffixes = []
             for index in part:

@@ -201,6 +201,15 @@ def test_groups_of_like_length_hold_everything_once_and_waste_little(lengths: li
     assert all(before[1] < after[0] for before, after in pairwise(spans))
 
 
+@given(st.lists(st.integers(1, 400)), st.integers(1, 8))
+def test_groups_of_like_length_are_cut_where_they_are_too_many(lengths: list[int], most: int):
+    cut = fan.like_lengths(lengths, most)
+    assert all(0 < len(group) <= most for group in cut)
+    whole = fan.like_lengths(lengths)
+    assert [place for group in cut for place in group] == [place for group in whole for place in group]
+    assert len(cut) == sum(-(-len(group) // most) for group in whole)
+
+
 def test_prefixes_of_two_lengths_are_refused(processor: Processor):
     shown = [processor.patches(picture(0))]
     ids = prefix_ids(processor, 1, 6)
