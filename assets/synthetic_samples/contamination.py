@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from assets.errors import ParameterError
+from assets.stage import Stage
 from assets.synthetic_samples.near_copies import Hash
 
 if TYPE_CHECKING:
@@ -107,6 +109,47 @@ def nearest_neighbours(train: Sequence[Print], heldout: Iterable[Print]) -> Iter
             overlap=_jaccard(shared[read], screen, train[read]),
             bits_of_read=int(bits[read]),
         )
+
+
+def check_contamination(
+    stage: Stage[Any], train: Sequence[Print], heldout: Sequence[Print], bits: int, overlap: float
+) -> None:
+    """Report the training screens that come nearest to those held out, and refuse near copies.
+
+    Raises:
+        ParameterError: a held-out screen is a near copy, or something of `shared_looks` is in both splits.
+    """
+    nearest = list(nearest_neighbours(train, heldout))
+    copies = [pair for pair in nearest if pair.is_near_copy(bits, overlap)]
+    texts, looks = shared_texts(train, heldout), shared_looks(train, heldout)
+    stage.summary(
+        nearest_heldout_distance=min(pair.bits for pair in nearest),
+        nearest_heldout_text_overlap=max(pair.overlap for pair in nearest),
+        near_copies=len(copies),
+        shared_texts=len(texts),
+        shared_looks=len(looks),
+    )
+    order = sorted(nearest, key=lambda pair: (pair.bits, -pair.overlap_of_alike, pair.heldout))[:PAIRS]
+    order += sorted(nearest, key=lambda pair: (-pair.overlap, pair.bits_of_read, pair.heldout))[:PAIRS]
+    stage.table(
+        "nearest_neighbours",
+        ("held-out", "looks most like", "bits of 256", "texts in common", "reads most like", "texts in common", "bits"),
+        [tuple(vars(pair).values()) for pair in dict.fromkeys(order)],
+    )
+    stage.table("shared_texts", ("text of both splits",), [(text,) for text in texts])
+    if copies:
+        first = copies[0]
+        raise ParameterError(
+            f"{stage.entry.name}: {len(copies)} held-out screens are near copies of training screens, such as "
+            f"{first.heldout} ({first.bits} bits from {first.looks_like}, {first.overlap:.2f} of its texts are those "
+            f"of {first.reads_like}): another seed gives other screens"
+        )
+    if looks:
+        raise ParameterError(f"{stage.entry.name}: both splits show {', '.join(looks)}")
+
+
+PAIRS = 10
+"""How many pairs of nearest neighbours are reported, by looks and by texts."""
 
 
 def _jaccard(shared: int, one: Print, other: Print) -> float:

@@ -29,13 +29,11 @@ from assets.synthetic_samples.capture import Capture, InterfacePage, Node, inter
 from assets.synthetic_samples.contact_sheet import ContactSheet
 from assets.synthetic_samples.contamination import (
     Print,
+    check_contamination,
     comparable,
-    nearest_neighbours,
     print_from_row,
     print_row,
     prints_schema,
-    shared_looks,
-    shared_texts,
 )
 from assets.synthetic_samples.instructions import instruction
 from assets.synthetic_samples.interfaces.lexicon import icon_words
@@ -122,7 +120,8 @@ def write_interface_samples(
     drawn = spread(missing, draw_shard, agent.screen, parameters.processes)
     for _ in stage.progress(drawn, "shards", len(missing)):
         pass
-    _check_contamination(stage, shards, near_copy_distance, parameters.near_copy_overlap)
+    train, heldout = (_prints([shard for shard in shards if shard.split == split]) for split in SPLITS)
+    check_contamination(stage, train, heldout, near_copy_distance, parameters.near_copy_overlap)
     for split in SPLITS:
         mine = [shard for shard in shards if shard.split == split]
         for number, shard in enumerate(mine):
@@ -325,47 +324,6 @@ def interface_schema() -> pa.Schema:
 
 
 # --- over all shards -------------------------------------------------------------------------------------------------
-
-
-def _check_contamination(stage: Stage[Any], shards: Sequence[Shard], bits: int, overlap: float) -> None:
-    """Report the nearest neighbours of the held-out screens, and refuse near copies.
-
-    Raises:
-        ParameterError: a held-out screen is a near copy, or the splits share a scene, a theme or an icon set.
-    """
-    prints = {split: _prints([shard for shard in shards if shard.split == split]) for split in SPLITS}
-    train, heldout = (prints[split] for split in SPLITS)
-    nearest = list(nearest_neighbours(train, heldout))
-    copies = [pair for pair in nearest if pair.is_near_copy(bits, overlap)]
-    texts, looks = shared_texts(train, heldout), shared_looks(train, heldout)
-    stage.summary(
-        nearest_heldout_distance=min(pair.bits for pair in nearest),
-        nearest_heldout_text_overlap=max(pair.overlap for pair in nearest),
-        near_copies=len(copies),
-        shared_texts=len(texts),
-        shared_looks=len(looks),
-    )
-    order = sorted(nearest, key=lambda pair: (pair.bits, -pair.overlap_of_alike, pair.heldout))[:PAIRS]
-    order += sorted(nearest, key=lambda pair: (-pair.overlap, pair.bits_of_read, pair.heldout))[:PAIRS]
-    stage.table(
-        "nearest_neighbours",
-        ("held-out", "looks most like", "bits of 256", "texts in common", "reads most like", "texts in common", "bits"),
-        [tuple(vars(pair).values()) for pair in dict.fromkeys(order)],
-    )
-    stage.table("shared_texts", ("text of both splits",), [(text,) for text in texts])
-    if copies:
-        first = copies[0]
-        raise ParameterError(
-            f"grounding_samples: {len(copies)} held-out screens are near copies of training screens, such as "
-            f"{first.heldout} ({first.bits} bits from {first.looks_like}, {first.overlap:.2f} of its texts are those "
-            f"of {first.reads_like}): another seed gives other screens"
-        )
-    if looks:
-        raise ParameterError(f"grounding_samples: both splits show {', '.join(looks)}")
-
-
-PAIRS = 10
-"""How many pairs of nearest neighbours are reported, by looks and by texts."""
 
 
 def _prints(shards: Sequence[Shard]) -> list[Print]:

@@ -80,7 +80,7 @@ def project(new_interfaces: Callable[[], Path]) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HESPER_TRACKING", "off")
-        patch.setattr(interface_samples, "_check_contamination", interrupt)
+        patch.setattr(interface_samples, "check_contamination", interrupt)
         with pytest.raises(KeyboardInterrupt):
             execute("grounding_samples", root=root)
         assert not (root / "data/grounding_samples").exists()

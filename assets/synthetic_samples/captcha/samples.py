@@ -11,11 +11,11 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import count
 from typing import Any, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
@@ -29,7 +29,7 @@ from assets.synthetic_samples.captcha.page import FONT_SIZE, PAGE_CSS, puzzle_sc
 from assets.synthetic_samples.captcha.settings import PuzzlePlatform, draw_setting
 from assets.synthetic_samples.captcha.types import TYPES
 from assets.synthetic_samples.contact_sheet import ContactSheet
-from assets.synthetic_samples.contamination import Print, comparable, nearest_neighbours, shared_looks, shared_texts
+from assets.synthetic_samples.contamination import Print, check_contamination, comparable
 from assets.synthetic_samples.near_copies import difference_hash
 from assets.synthetic_samples.sheets import Drawn, Pixels, SheetPage, encode_png, sheet_page
 from assets.synthetic_samples.tables import Screens, schema
@@ -142,7 +142,8 @@ def write_page_samples(
             write_parquet(stage.output / f"{table}-00000.parquet", rows, schema(*OWN), row_group=16)
             stage.picture(f"contact_sheet_{table}", sheet.image())
     _report(stage, counts)
-    _check_contamination(stage, prints, near_copy_distance, parameters.near_copy_overlap)
+    heldout = [*prints["heldout"], *prints.get("benchmark", [])]
+    check_contamination(stage, prints["train"], heldout, near_copy_distance, parameters.near_copy_overlap)
 
 
 # --- drawing ---------------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def _samples(
     pages: Mapping[PuzzlePlatform, SheetPage],
     table: str,
     types: Sequence[PuzzleType],
-) -> Iterator[Asked | None]:
+) -> Generator[Asked | None, None, None]:
     """Screens without end, the platforms and the types in turn; None where the page did not prove an answer."""
     split: Split = "train" if table == "train" else "heldout"
     make = partial(ask, split, agent.coordinate_digits)
@@ -248,26 +249,29 @@ def _icons(facts: Any) -> set[str]:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _different(stage: Stage[Any], samples: Iterator[Asked | None], wanted: int, seen: set[str]) -> Iterator[Asked]:
-    """So many different screens of a stream.
+def _different(
+    stage: Stage[Any], samples: Generator[Asked | None, None, None], wanted: int, seen: set[str]
+) -> Iterator[Asked]:
+    """So many different screens of a stream, which is closed then.
 
     Raises:
         ParameterError: hardly any can be used.
     """
     taken = dropped = 0
-    while taken < wanted:
-        asked = next(samples)
-        if asked is None or asked.row["id"] in seen:
-            dropped += 1
-            if dropped > 100 + 10 * taken:
-                raise ParameterError(
-                    f"{stage.entry.name}: of {taken + dropped} screens drawn, {taken} could be used; the others did "
-                    "not show their whole answer or repeated another"
-                )
-            continue
-        seen.add(asked.row["id"])
-        taken += 1
-        yield asked
+    with closing(samples):
+        while taken < wanted:
+            asked = next(samples)
+            if asked is None or asked.row["id"] in seen:
+                dropped += 1
+                if dropped > 100 + 10 * taken:
+                    raise ParameterError(
+                        f"{stage.entry.name}: of {taken + dropped} screens drawn, {taken} could be used; the others "
+                        "did not show their whole answer or repeated another"
+                    )
+                continue
+            seen.add(asked.row["id"])
+            taken += 1
+            yield asked
 
 
 def _counted(
@@ -296,46 +300,3 @@ def _report(stage: Stage[Any], counts: Mapping[tuple[str, str, str], Counter[str
         )
     rows = [(*key, counter["screens"], counter["actions"]) for key, counter in sorted(counts.items())]
     stage.table("types", ("table", "family", "type", "screens", "actions"), rows)
-
-
-def _check_contamination(stage: Stage[Any], prints: Mapping[str, list[Print]], bits: int, overlap: float) -> None:
-    """Report the training screens that come nearest to those held out, and refuse near copies.
-
-    Raises:
-        ParameterError: a held-out screen is a near copy, or the splits share a theme, a page or an icon.
-    """
-    train, heldout = prints["train"], [*prints["heldout"], *prints.get("benchmark", [])]
-    nearest = list(nearest_neighbours(train, heldout))
-    copies = [pair for pair in nearest if pair.is_near_copy(bits, overlap)]
-    texts, looks = shared_texts(train, heldout), shared_looks(train, heldout)
-    stage.summary(
-        nearest_heldout_distance=min(pair.bits for pair in nearest),
-        nearest_heldout_text_overlap=max(pair.overlap for pair in nearest),
-        near_copies=len(copies),
-        shared_texts=len(texts),
-        shared_looks=len(looks),
-    )
-    order = sorted(nearest, key=lambda pair: (pair.bits, -pair.overlap_of_alike, pair.heldout))
-    order = [
-        *order[:PAIRS],
-        *sorted(nearest, key=lambda pair: (-pair.overlap, pair.bits_of_read, pair.heldout))[:PAIRS],
-    ]
-    stage.table(
-        "nearest_neighbours",
-        ("held-out", "looks most like", "bits of 256", "texts in common", "reads most like", "texts in common", "bits"),
-        [tuple(vars(pair).values()) for pair in islice(dict.fromkeys(order), 2 * PAIRS)],
-    )
-    stage.table("shared_texts", ("text of both splits",), [(text,) for text in texts])
-    if copies:
-        first = copies[0]
-        raise ParameterError(
-            f"{stage.entry.name}: {len(copies)} held-out screens are near copies of training screens, such as "
-            f"{first.heldout} ({first.bits} bits from {first.looks_like}, {first.overlap:.2f} of its texts are those "
-            f"of {first.reads_like}): another seed gives other screens"
-        )
-    if looks:
-        raise ParameterError(f"{stage.entry.name}: both splits show {', '.join(looks)}")
-
-
-PAIRS = 10
-"""How many pairs of nearest neighbours are reported, by looks and by texts."""
