@@ -46,18 +46,6 @@ class SplitParameters(StageParameters):
     contact_sheet: PositiveInt
 
 
-class TableParameters(SplitParameters):
-    """What a domain is asked for whose screens are drawn on sheets.
-
-    Attributes:
-        tiles: screens across and down on the page of one browser pass.
-        font_size: of every text, in pixels.
-    """
-
-    tiles: tuple[PositiveInt, PositiveInt]
-    font_size: PositiveInt
-
-
 @dataclass(frozen=True)
 class Sample:
     """A row of a table, the pixels of its screen and their hash."""
@@ -208,11 +196,16 @@ def question_row(
 def _action(name: str, boxes: Sequence[Box], screen: tuple[int, int]) -> Action:
     if not boxes:
         return Action(name, point=REFUSAL)
-    points = [_centre(box, screen) for box in boxes]
+    points = [centre_point(box, screen) for box in boxes]
     return Action(name, point=points[0], end=points[1] if len(points) > 1 else None)
 
 
-def _centre(box: Box, screen: tuple[int, int]) -> Point:
+def centre_point(box: tuple[float, float, float, float], screen: tuple[int, int]) -> Point:
+    """The 0-999 point at the centre of a box of the screen.
+
+    Raises:
+        ValueError: the box is too small to be hit by 0-999 coordinates.
+    """
     x0, y0, x1, y1 = box
     point = from_pixel((x0 + x1) / 2, (y0 + y1) / 2, *screen)
     x, y = to_pixel(point, *screen)

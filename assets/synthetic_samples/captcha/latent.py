@@ -37,12 +37,13 @@ from functools import cache
 from importlib.resources import as_file, files
 from typing import Any, Literal, Protocol
 
-from assets.agent.actions import Action, Point, from_pixel, to_pixel
+from assets.agent.actions import Action
 from assets.agent.vocabulary import Locale
 from assets.errors import ParameterError
 from assets.stage import load_yaml
 from assets.synthetic_samples.captcha.settings import Setting
 from assets.synthetic_samples.captcha.words import ICON_NAMES, WORDS
+from assets.synthetic_samples.tables import centre_point
 from assets.synthetic_samples.themes import Split, Theme
 
 Box = tuple[float, float, float, float]
@@ -313,20 +314,6 @@ class Puzzle:
             end=points[1] if len(points) > 1 else None,
             content=gesture.content,
         )
-
-
-def centre_point(box: Box, screen: tuple[int, int]) -> Point:
-    """The 0-999 point at the centre of a box of the screen.
-
-    Raises:
-        ValueError: the box is too small to be hit by 0-999 coordinates.
-    """
-    x0, y0, x1, y1 = box
-    point = from_pixel((x0 + x1) / 2, (y0 + y1) / 2, *screen)
-    x, y = to_pixel(point, *screen)
-    if not (x0 <= x < x1 and y0 <= y < y1):
-        raise ValueError(f"a box of {x1 - x0:g} x {y1 - y0:g} pixels is too small for 0-999 coordinates: {box}")
-    return point
 
 
 CONFIRM = (96, 32)
