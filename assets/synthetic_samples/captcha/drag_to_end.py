@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from assets.synthetic_samples.captcha import paint
 from assets.synthetic_samples.captcha.figures import HANDLE, SHAPES, flag, groove, handle, letters, part, shape
-from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family, NoRoom, PuzzleType
+from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family, NoRoom
 from assets.synthetic_samples.captcha.mechanisms import (
     Control,
     Freedom,
@@ -17,12 +18,11 @@ from assets.synthetic_samples.captcha.mechanisms import (
     Motion,
     Point,
     Values,
-    aimed,
-    begun,
     crosses,
+    moving_type,
+    only,
     path_length,
     point_along,
-    search,
     sliding,
     travel,
 )
@@ -59,18 +59,6 @@ def _rail_moves(facts: Facts) -> Mechanism:
     size = (facts["size"][0], facts["size"][1])
     # Around corners it takes a drag for each leg.
     return Mechanism(size, (Freedom(0, 0, length),), (control,), (motion,), confirm=control.kind == "guided")
-
-
-def _only(
-    moves: Callable[[Facts], Mechanism], error: Callable[[Mechanism, Facts, Values], float]
-) -> Callable[[Facts], list[Answer]]:
-    """Every way of the handle, a puzzle's only freedom, at which an error is least and within `facts["near"]`."""
-
-    def solve(facts: Facts) -> list[Answer]:
-        mechanism = moves(facts)
-        return [[value] for value in search(mechanism, lambda values: error(mechanism, facts, values), facts["near"])]
-
-    return solve
 
 
 def _off_end(mechanism: Mechanism, facts: Facts, values: Values) -> float:
@@ -517,26 +505,14 @@ def _solve_cables(facts: Facts) -> list[Answer]:
     return [cable[-1] for cable in facts["cables"] if cable[0] == facts["home"] and cable[-1] in facts["slots"]]
 
 
-def _type(
-    name: str,
-    draw: Callable[[Draft], tuple[Facts, Answer]],
-    moves: Callable[[Facts], Mechanism],
-    solve: Callable[[Facts], list[Answer]],
-    picture: Callable[[Canvas, Facts], str],
-    en: tuple[str, str],
-    zh: tuple[str, str],
-) -> PuzzleType:
-    return PuzzleType(
-        name, FAMILY, {"en": en, "zh": zh}, draw, solve, begun(moves, picture), aimed(moves), _load, ASPECT
-    )
-
+_type = partial(moving_type, FAMILY, _load, aspect=ASPECT)
 
 TYPES = (
     _type(
         "straight_rail",
         _draw_straight,
         _rail_moves,
-        _only(_rail_moves, _off_end),
+        only(_rail_moves, _off_end),
         _paint_rail,
         ("Drag the slider to the end of the rail", "Take the handle all the way to the flag"),
         ("将滑块拖到轨道尽头", "请把手柄一直拖到旗子处"),
@@ -545,7 +521,7 @@ TYPES = (
         "curved_rail",
         _draw_curve,
         _rail_moves,
-        _only(_rail_moves, _off_end),
+        only(_rail_moves, _off_end),
         _paint_rail,
         ("Drag the slider along the curve to its end", "Follow the bends with the handle as far as the flag"),
         ("沿曲线将滑块拖到终点", "请让手柄顺着弯道到达旗子"),
@@ -554,7 +530,7 @@ TYPES = (
         "rail_with_corners",
         _draw_corners,
         _rail_moves,
-        _only(_rail_moves, _off_end),
+        only(_rail_moves, _off_end),
         _paint_rail,
         (
             "Drag the slider around every corner to the end and confirm",
@@ -566,7 +542,7 @@ TYPES = (
         "rail_stops",
         _draw_stops,
         _rail_moves,
-        _only(_rail_moves, _off_stop),
+        only(_rail_moves, _off_stop),
         _paint_stops,
         ("Drag the slider to the stop with this: {icon}", "Halt the handle below this: {icon}"),
         ("将滑块拖到{icon}下方的停靠处", "请让手柄停在{icon}下面"),
@@ -575,7 +551,7 @@ TYPES = (
         "fill_level",
         _draw_level,
         _level_moves,
-        _only(_level_moves, _off_level),
+        only(_level_moves, _off_level),
         _paint_level,
         ("Fill the vessel to {percent} percent", "Raise the level to {percent} on the scale"),
         ("将容器装到 {percent}%", "请把液面升到刻度 {percent}"),
@@ -584,7 +560,7 @@ TYPES = (
         "number_line",
         _draw_number,
         _rail_moves,
-        _only(_rail_moves, _off_number),
+        only(_rail_moves, _off_number),
         _paint_number,
         ("Drag the slider to where {number} is on the line", "Between {low} and {high}, put the handle at {number}"),
         ("将滑块拖到数轴上 {number} 的位置", "请在 {low} 到 {high} 之间把手柄放在 {number}"),
@@ -593,7 +569,7 @@ TYPES = (
         "balance_beam",
         _draw_balance,
         _balance_moves,
-        _only(_balance_moves, _torque),
+        only(_balance_moves, _torque),
         _paint_balance,
         ("Move the right weight until the beam is level and confirm", "Balance both weights, then confirm"),
         ("移动右侧砝码使横梁平衡并确认", "请让两边平衡后确认"),

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from assets.agent.vocabulary import Locale
 from assets.synthetic_samples.captcha.figures import HANDLE, button, groove, handle
-from assets.synthetic_samples.captcha.latent import Answer, Box, Canvas, Draft, Facts, Gesture
+from assets.synthetic_samples.captcha.latent import Answer, Box, Canvas, Draft, Facts, Family, Gesture, PuzzleType
 
 Point = tuple[float, float]
 Values = Sequence[float]
@@ -393,6 +393,25 @@ def aimed(moves: Callable[[Facts], Mechanism]) -> Callable[[Facts, Answer], Mech
     return lambda facts, answer: moves(facts).aimed(answer, facts["tolerances"])
 
 
+def moving_type(
+    family: Family,
+    load: Callable[[Facts], float],
+    name: str,
+    draw: Callable[[Draft], tuple[Facts, Answer]],
+    moves: Callable[[Facts], Mechanism],
+    solve: Callable[[Facts], list[Answer]],
+    picture: Callable[[Canvas, Facts], str],
+    en: tuple[str, str],
+    zh: tuple[str, str],
+    *,
+    aspect: float,
+    interaction: Callable[[Facts, Answer], Mechanism] | None = None,
+) -> PuzzleType:
+    """A type whose facts say how its parts move; it is answered by moving them, unless an `interaction` says more."""
+    answered = interaction if interaction is not None else aimed(moves)
+    return PuzzleType(name, family, {"en": en, "zh": zh}, draw, solve, begun(moves, picture), answered, load, aspect)
+
+
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -424,6 +443,23 @@ def search(
             found.append(best[(len(best) - 1) // 2])
             run = []
     return sorted(found)
+
+
+def only(
+    moves: Callable[[Facts], Mechanism], error: Callable[[Mechanism, Facts, Values], float]
+) -> Callable[[Facts], list[Answer]]:
+    """The solutions of a type with one freedom: its values at which an error is least and within `facts["near"]`.
+
+    They are tried in steps of `facts["step"]`, where the facts have it.
+    """
+
+    def solve(facts: Facts) -> list[Answer]:
+        mechanism = moves(facts)
+        step = facts.get("step", 1)
+        found = search(mechanism, lambda values: error(mechanism, facts, values), facts["near"], step=step)
+        return [[value] for value in found]
+
+    return solve
 
 
 def crosses(leg: tuple[Point, Point], wall: Box) -> bool:

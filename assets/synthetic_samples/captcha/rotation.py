@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
 from assets.agent.vocabulary import Locale
 from assets.synthetic_samples.captcha import paint
 from assets.synthetic_samples.captcha.figures import UPRIGHT, landscape, letters, part, picture, shape
-from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family, PuzzleType
+from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family
 from assets.synthetic_samples.captcha.mechanisms import (
     ROW,
     Control,
@@ -18,10 +18,10 @@ from assets.synthetic_samples.captcha.mechanisms import (
     Motion,
     Point,
     Values,
-    aimed,
     apart,
     bearing,
-    begun,
+    moving_type,
+    only,
     search,
     sliding,
     travel,
@@ -71,20 +71,6 @@ def _hand_moves(facts: Facts) -> Mechanism:
     control = Control("turn", "turned", (0,), centre=_middle(size), radius=_hold(size[1]))
     motion = Motion("turn", "turned", 0, vector=_middle(size))
     return Mechanism((size[0], size[1]), (Freedom(facts["start"], 0, 360, 360),), (control,), (motion,))
-
-
-def _only(
-    moves: Callable[[Facts], Mechanism], error: Callable[[Mechanism, Facts, Values], float]
-) -> Callable[[Facts], list[Answer]]:
-    """Every value of a puzzle's only freedom at which an angle is least and within `facts["near"]`."""
-
-    def solve(facts: Facts) -> list[Answer]:
-        mechanism = moves(facts)
-        step = facts.get("step", 1)
-        found = search(mechanism, lambda values: error(mechanism, facts, values), facts["near"], step=step)
-        return [[value] for value in found]
-
-    return solve
 
 
 def _load(facts: Facts) -> float:
@@ -507,27 +493,14 @@ def _solve_lock(facts: Facts) -> list[Answer]:
     ]
 
 
-def _type(
-    name: str,
-    draw: Callable[[Draft], tuple[Facts, Answer]],
-    moves: Callable[[Facts], Mechanism],
-    solve: Callable[[Facts], list[Answer]],
-    picture: Callable[[Canvas, Facts], str],
-    en: tuple[str, str],
-    zh: tuple[str, str],
-    aspect: float = ASPECT,
-) -> PuzzleType:
-    return PuzzleType(
-        name, FAMILY, {"en": en, "zh": zh}, draw, solve, begun(moves, picture), aimed(moves), _load, aspect
-    )
-
+_type = partial(moving_type, FAMILY, _load, aspect=ASPECT)
 
 TYPES = (
     _type(
         "upright_by_slider",
         _draw_slider_upright,
         _slider_upright_moves,
-        _only(_slider_upright_moves, _tilt),
+        only(_slider_upright_moves, _tilt),
         _paint_upright,
         ("Turn the picture upright with the slider", "Drag the slider until the picture stands straight"),
         ("用滑块将图片转正", "请拖动滑块直到图片摆正"),
@@ -536,7 +509,7 @@ TYPES = (
         "upright_by_steps",
         _draw_steps_upright,
         _steps_upright_moves,
-        _only(_steps_upright_moves, _tilt),
+        only(_steps_upright_moves, _tilt),
         _paint_upright,
         (
             "Turn the picture upright with the buttons and confirm",
@@ -548,7 +521,7 @@ TYPES = (
         "upright_by_hand",
         _draw_hand_upright,
         _hand_moves,
-        _only(_hand_moves, _tilt),
+        only(_hand_moves, _tilt),
         _paint_upright,
         (
             "Drag the picture around its middle until it is upright",
@@ -560,7 +533,7 @@ TYPES = (
         "disc_in_scene",
         _draw_disc,
         _slider_upright_moves,
-        _only(_slider_upright_moves, _tilt),
+        only(_slider_upright_moves, _tilt),
         _paint_disc,
         ("Turn the disc until it fits the picture around it", "Slide until the middle agrees with its surroundings"),
         ("旋转圆盘，使它与周围的图片吻合", "请滑动到中间与四周衔接"),
@@ -569,7 +542,7 @@ TYPES = (
         "opposite_rings",
         _draw_rings,
         _rings_moves,
-        _only(_rings_moves, _twist),
+        only(_rings_moves, _twist),
         _paint_rings,
         ("The disc and the ring turn opposite ways: line them up", "Slide until the inner and the outer part agree"),
         ("内外两圈反向转动：将它们对齐", "请滑动到内圈与外圈吻合"),
@@ -578,7 +551,7 @@ TYPES = (
         "matching_angle",
         _draw_reference,
         _hand_moves,
-        _only(_hand_moves, lambda mechanism, facts, values: apart(mechanism.angle("turned", values), facts["given"])),
+        only(_hand_moves, lambda mechanism, facts, values: apart(mechanism.angle("turned", values), facts["given"])),
         _paint_reference,
         ("Turn the large picture as the small one is turned", "Drag the big picture to the angle of the small one"),
         ("将大图转到与小图相同的角度", "请拖动大图，使它的倾斜与小图一致"),
@@ -587,7 +560,7 @@ TYPES = (
         "dial_to_number",
         _draw_dial,
         _hand_moves,
-        _only(_hand_moves, _off_label),
+        only(_hand_moves, _off_label),
         _paint_dial,
         ("Turn the knob to {label}", "Set the dial to the number {label}"),
         ("将旋钮转到 {label}", "请把刻度盘调到数字 {label}"),
@@ -596,7 +569,7 @@ TYPES = (
         "arrow_to_icon",
         _draw_arrow,
         _arrow_moves,
-        _only(_arrow_moves, _off_icon),
+        only(_arrow_moves, _off_icon),
         _paint_arrow,
         ("Let the arrow point at this: {icon}", "Slide until the arrow shows this: {icon}"),
         ("使箭头指向{icon}", "请滑动到箭头对准{icon}"),
@@ -605,7 +578,7 @@ TYPES = (
         "compass_course",
         _draw_compass,
         _hand_moves,
-        _only(_hand_moves, _off_course),
+        only(_hand_moves, _off_course),
         _paint_compass,
         ("Turn the red end of the needle to the {direction}", "By this compass, point the red end {direction}"),
         ("将指针红色一端转向{direction}方", "请按此罗盘把红端指向{direction}"),
@@ -614,7 +587,7 @@ TYPES = (
         "meshed_gears",
         _draw_gears,
         _gears_moves,
-        _only(_gears_moves, _off_pointer),
+        only(_gears_moves, _off_pointer),
         _paint_gears,
         (
             "Turn the left wheel until the star is at the black pointer",
@@ -630,7 +603,7 @@ TYPES = (
         _paint_clock,
         ("Set the clock to {time} and confirm", "Turn both hands to {time}, then confirm"),
         ("将时钟拨到 {time} 并确认", "请把两根指针拨到 {time} 后确认"),
-        CLOCK_ASPECT,
+        aspect=CLOCK_ASPECT,
     ),
     _type(
         "lock_rings",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +20,15 @@ from assets.synthetic_samples.captcha.figures import (
     shape,
     window,
 )
-from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family, PuzzleType
+from assets.synthetic_samples.captcha.latent import Answer, Canvas, Draft, Facts, Family
 from assets.synthetic_samples.captcha.mechanisms import (
     ROW,
     Mechanism,
     Motion,
     Point,
     Values,
-    aimed,
-    begun,
+    moving_type,
+    only,
     path_length,
     search,
     slider,
@@ -74,18 +75,6 @@ def _stops(draft: Draft, count: int, apart: float = SIZE + 10) -> list[int]:
 def _row(draft: Draft, low: float = 0.0, high: float = 1.0) -> float:
     """A height in a part of the picture at which a piece fits."""
     return round(draft.rng.uniform(draft.height * low + SIZE / 2 + 3, draft.height * high - SIZE / 2 - 3), 1)
-
-
-def _only(
-    moves: Callable[[Facts], Mechanism], error: Callable[[Mechanism, Facts, Values], float]
-) -> Callable[[Facts], list[Answer]]:
-    """Every place of the slider, a puzzle's only freedom, at which an error is least and within `facts["near"]`."""
-
-    def solve(facts: Facts) -> list[Answer]:
-        mechanism = moves(facts)
-        return [[value] for value in search(mechanism, lambda values: error(mechanism, facts, values), facts["near"])]
-
-    return solve
 
 
 def _load(facts: Facts) -> float:
@@ -513,26 +502,14 @@ def _off_frame(mechanism: Mechanism, facts: Facts, values: Values) -> float:
     return abs(x - facts["size"][0] / 2)
 
 
-def _type(
-    name: str,
-    draw: Callable[[Draft], tuple[Facts, Answer]],
-    moves: Callable[[Facts], Mechanism],
-    solve: Callable[[Facts], list[Answer]],
-    picture: Callable[[Canvas, Facts], str],
-    en: tuple[str, str],
-    zh: tuple[str, str],
-    interaction: Callable[[Facts, Answer], Mechanism] | None = None,
-) -> PuzzleType:
-    answered = interaction if interaction is not None else aimed(moves)
-    return PuzzleType(name, FAMILY, {"en": en, "zh": zh}, draw, solve, begun(moves, picture), answered, _load, ASPECT)
-
+_type = partial(moving_type, FAMILY, _load, aspect=ASPECT)
 
 TYPES = (
     _type(
         "one_gap",
         _draw_one_gap,
         _gaps_moves,
-        _only(_gaps_moves, _misfit),
+        only(_gaps_moves, _misfit),
         _paint_gaps,
         ("Drag the slider until the piece fills the gap", "Move the missing piece into its place with the slider"),
         ("拖动滑块，使拼图块填满缺口", "请用滑块把缺少的一块移到位"),
@@ -541,7 +518,7 @@ TYPES = (
         "matching_shape",
         _draw_matching_shape,
         _gaps_moves,
-        _only(_gaps_moves, _misfit),
+        only(_gaps_moves, _misfit),
         _paint_gaps,
         ("Drag the slider until the piece lies in the gap of its shape", "Slide the piece to the gap that it fits"),
         ("拖动滑块，使拼图块落入形状相同的缺口", "请把拼图块滑到与它形状一致的缺口"),
@@ -550,7 +527,7 @@ TYPES = (
         "matching_content",
         _draw_matching_content,
         _gaps_moves,
-        _only(_gaps_moves, _stranger),
+        only(_gaps_moves, _stranger),
         _paint_bands,
         ("Slide the piece into the gap whose surroundings have its colour", "Slide it to where its colour goes on"),
         ("拖动滑块，使拼图块落入周围颜色与它相同的缺口", "请把拼图块滑到颜色能衔接的缺口"),
@@ -559,7 +536,7 @@ TYPES = (
         "slanted_way",
         _draw_slanted,
         _gaps_moves,
-        _only(_gaps_moves, _misfit),
+        only(_gaps_moves, _misfit),
         _paint_gaps,
         ("The piece moves aslant: drag the slider until it fills a gap", "Bring the slanting piece into a gap"),
         ("拼图块沿斜线移动：拖动滑块，使它填满缺口", "请把斜着移动的拼图块送入缺口"),
@@ -568,7 +545,7 @@ TYPES = (
         "uneven_slider",
         _draw_uneven,
         _gaps_moves,
-        _only(_gaps_moves, _misfit),
+        only(_gaps_moves, _misfit),
         _paint_gaps,
         (
             "The slider is uneven: bring the piece into the gap and confirm",
@@ -580,7 +557,7 @@ TYPES = (
         "opposite_pieces",
         _draw_opposite,
         _gaps_moves,
-        _only(_gaps_moves, _misfit),
+        only(_gaps_moves, _misfit),
         _paint_gaps,
         ("Drag the slider until both pieces lie in their gaps", "Find the place where both pieces fit at once"),
         ("拖动滑块，使两个拼图块同时落入各自的缺口", "请找到两块同时吻合的位置"),
@@ -601,7 +578,7 @@ TYPES = (
         "two_halves",
         _draw_halves,
         _strips_moves,
-        _only(_strips_moves, _breach),
+        only(_strips_moves, _breach),
         _paint_strips,
         ("Drag the slider until both halves meet", "Put the upper and the lower half together"),
         ("拖动滑块，使上下两半对齐", "请把图片的上半和下半拼合"),
@@ -610,7 +587,7 @@ TYPES = (
         "shifted_strips",
         _draw_shifted,
         _strips_moves,
-        _only(_strips_moves, _breach),
+        only(_strips_moves, _breach),
         _paint_strips,
         ("Drag the slider until the picture is whole", "Slide until all strips of the picture are level"),
         ("拖动滑块，使图片复原", "请滑动到所有竖条都对齐"),
@@ -619,7 +596,7 @@ TYPES = (
         "focus",
         _draw_focus,
         _focus_moves,
-        _only(_focus_moves, lambda mechanism, facts, values: abs(mechanism.amount("blurred", values))),
+        only(_focus_moves, lambda mechanism, facts, values: abs(mechanism.amount("blurred", values))),
         _paint_focus,
         ("Make the picture sharp with the slider and confirm", "Find where the picture is sharpest, then confirm"),
         ("用滑块将图片调到清晰并确认", "请找到最清晰的位置后确认"),
@@ -628,7 +605,7 @@ TYPES = (
         "matching_colour",
         _draw_colour,
         _colour_moves,
-        _only(_colour_moves, lambda moves, facts, values: abs(moves.amount("coloured", values) - facts["hue"])),
+        only(_colour_moves, lambda moves, facts, values: abs(moves.amount("coloured", values) - facts["hue"])),
         _paint_colour,
         ("Give both shapes the same colour and confirm", "Slide until the two colours agree, then confirm"),
         ("将两个图形调成相同的颜色并确认", "请滑动到两种颜色一致后确认"),
@@ -637,7 +614,7 @@ TYPES = (
         "matching_size",
         _draw_size,
         _size_moves,
-        _only(
+        only(
             _size_moves,
             lambda moves, facts, values: abs(facts["whole"] * moves.amount("grown", values) - facts["size_wanted"]),
         ),
@@ -649,20 +626,20 @@ TYPES = (
         "shown_count",
         _draw_amount,
         _amount_moves,
-        _only(_amount_moves, _miscount),
+        only(_amount_moves, _miscount),
         _paint_amount,
         (
             "Let the picture show this exactly {count} times: {icon}; then confirm",
             "Slide until there are {count} of these: {icon}; then confirm",
         ),
         ("使图中正好出现 {count} 个{icon}并确认", "请滑动到有 {count} 个{icon}时确认"),
-        _stop_between,
+        interaction=_stop_between,
     ),
     _type(
         "film_strip",
         _draw_film,
         _film_moves,
-        _only(_film_moves, _off_frame),
+        only(_film_moves, _off_frame),
         _paint_film,
         ("Drag the slider until the frame shows this: {icon}", "Bring this into the frame: {icon}"),
         ("拖动滑块，使框内显示{icon}", "请把{icon}移到框内"),
