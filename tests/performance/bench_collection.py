@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +15,7 @@ from typing import Any
 import yaml
 
 from tests.performance.__main__ import Comparison
+from tests.performance.watched_stage import watch
 
 ROOT = Path(__file__).parents[2]
 STEPS = 5000
@@ -65,24 +62,7 @@ def _collect(platform: str) -> _Run:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         tasks = _project(root, platform)
-        begun = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "assets", "collected_trajectories"],
-            cwd=root,
-            env={**os.environ, "HESPER_TRACKING": "off"},
-            stdout=subprocess.DEVNULL,
-        )
-        seen: list[tuple[float, float]] = []
-        try:
-            while process.poll() is None:
-                seen.append((_share_done(root, tasks), megabytes(process.pid)))
-                time.sleep(0.5)
-        finally:
-            process.kill()
-            process.wait()
-        seconds = time.monotonic() - begun
-        if process.returncode:
-            raise SystemExit("the stage failed")
+        seconds, seen = watch(root, "collected_trajectories", lambda: _share_done(root, tasks))
         metrics: Mapping[str, Any] = yaml.safe_load((root / "data/collected_trajectories/metrics.json").read_text())
     playing = [(share, size) for share, size in seen if 0 < share < 1]
     start = FIRST / STEPS
@@ -138,25 +118,6 @@ def _share_done(root: Path, tasks: int) -> float:
     size = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))["collected_trajectories"]["shard"]
     done = [path for path in (root / ".hesper/work").glob("*/*/shard-*") if not path.suffix]
     return min(1.0, len(done) * size / tasks)
-
-
-def megabytes(pid: int) -> float:
-    """Private memory of a process and all below it: what they share may be shared with browsers of others, that end."""
-    import psutil
-
-    total = 0
-    try:
-        process = psutil.Process(pid)
-        family = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return 0.0
-    for each in family:
-        try:
-            text = Path(f"/proc/{each.pid}/smaps_rollup").read_text(encoding="utf-8")
-        except OSError:  # it has just ended
-            continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_"))
-    return total / 1024
 
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Comparison]]] = {

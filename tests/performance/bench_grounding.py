@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from assets.synthetic_samples.interface_samples import Shard, ask
 from assets.synthetic_samples.interfaces.scene import Interface, describe, interface
 from assets.synthetic_samples.sheets import decode_png, encode_png
 from tests.performance.__main__ import Comparison
-from tests.performance.bench_collection import megabytes
+from tests.performance.watched_stage import watch
 from tests.synthetic_samples.full_scale import full_agent, full_parameters
 
 ROOT = Path(__file__).parents[2]
@@ -183,25 +181,7 @@ def _draw() -> _Run:
             "screens": {"web": [list(SIZE)], "desktop": [list(SIZE)]},
         }
         (root / "params.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-        begun = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "assets", "grounding_samples"],
-            cwd=root,
-            env={**os.environ, "HESPER_TRACKING": "off"},
-            stdout=subprocess.DEVNULL,
-        )
-        seen: list[tuple[float, float]] = []
-        try:
-            while process.poll() is None:
-                done = [path for path in (root / ".hesper/work").glob("*/*/*-*") if path.suffix != ".partial"]
-                seen.append((len(done) * SHARD / sum(RUN.values()), megabytes(process.pid)))
-                time.sleep(0.5)
-        finally:
-            process.kill()
-            process.wait()
-        seconds = time.monotonic() - begun
-        if process.returncode:
-            raise SystemExit("the stage failed")
+        seconds, seen = watch(root, "grounding_samples", lambda: _share_drawn(root))
         output = root / "data/grounding_samples"
         metrics = yaml.safe_load((output / "metrics.json").read_text())
         size = sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
@@ -216,6 +196,11 @@ def _draw() -> _Run:
         last=sum(last) / len(last),
         highest=max(size for _, size in seen),
     )
+
+
+def _share_drawn(root: Path) -> float:
+    done = [path for path in (root / ".hesper/work").glob("*/*/*-*") if path.suffix != ".partial"]
+    return len(done) * SHARD / sum(RUN.values())
 
 
 BENCHMARKS = {"grounding_targets": targets, "grounding_full": full}
