@@ -274,6 +274,8 @@ class Stage(Generic[P]):
         output: the folder to write into; becomes the stage's output when `run` returns.
         work: a folder that outlives a killed process but not a change of inputs or parameters; for checkpoints.
         inputs: path -> DVC id of every data dependency.
+        follows: in a process that helps the stage's own: its rank, and the folder where they meet. It reports nothing
+            and has no output.
     """
 
     entry: StageEntry
@@ -287,6 +289,7 @@ class Stage(Generic[P]):
     reporter: Reporter
     series: list[tuple[int, str, float]] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
+    follows: tuple[int, Path] | None = None
 
     @property
     def partition(self) -> str | None:
@@ -324,6 +327,7 @@ class Stage(Generic[P]):
             file=sys.stderr,
             dynamic_ncols=True,
             leave=False,
+            disable=self.follows is not None,
         )
 
     def metric(self, name: str, value: float, step: int) -> None:
@@ -349,7 +353,8 @@ class Stage(Generic[P]):
 
     def log(self, message: str) -> None:
         """A line for people, to the terminal."""
-        print(f"{self.entry.address}: {message}", file=sys.stderr, flush=True)
+        if self.follows is None:
+            print(f"{self.entry.address}: {message}", file=sys.stderr, flush=True)
 
 
 def _cell(value: object) -> str:
@@ -420,6 +425,24 @@ def execute(name: str, partition: str | None = None, root: Path | None = None) -
             raise
         shutil.rmtree(work.parent, ignore_errors=True)
     return identity
+
+
+def open_follower(
+    name: str, partition: str | None, work: Path, inputs: dict[str, str], follows: tuple[int, Path]
+) -> Stage[Any]:
+    """The stage as a process sees it that helps the stage's own, whose `work` and `inputs` it is given.
+
+    Ends with that process.
+    """
+    root = project_root()
+    entry = find_stage(root, name, partition)
+    params_file = root / "params.yaml"
+    parameters = load_section(params_file, name, importlib.import_module(entry.module).Parameters)
+    seed = int(load_yaml(params_file).get("seed", 0))
+    _die_with_parent()
+    output = follows[1] / f"output{follows[0]}"
+    reporter = Reporter(None, None)
+    return Stage(entry, root, parameters, params_file, output, work, inputs, seed, reporter, follows=follows)
 
 
 def _fingerprint(root: Path, entry: StageEntry, inputs: Mapping[str, str], params: Mapping[str, Any]) -> str:

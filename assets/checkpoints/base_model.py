@@ -21,6 +21,7 @@ from assets.agent.samples import TABLE_OF_DOMAIN, Screen, load_screens
 from assets.agent.tokenizer import make_tokenizer
 from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.perception import Perception, PerceptionWeights
+from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.tiny_model import Architecture, make_model, whiten_patches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import ParameterError
@@ -71,7 +72,8 @@ def run(stage: Stage[Parameters]) -> None:
     if stage.parameters.source == "scratch":
         if stage.parameters.scratch is None:
             raise ParameterError("base_model.scratch is missing: source 'scratch' needs to know what to make")
-        _make(stage, stage.parameters.scratch)
+        with together(stage, stage.parameters.scratch.optimisation.ranks) as ranks:
+            _make(stage, stage.parameters.scratch, ranks)
     else:
         _fetch(stage)
 
@@ -91,7 +93,7 @@ def _fetch(stage: Stage[Parameters]) -> None:
     shutil.rmtree(stage.output / ".cache", ignore_errors=True)
 
 
-def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
+def _make(stage: Stage[Parameters], scratch: Scratch, ranks: Ranks) -> None:
     settings = scratch.optimisation
     prepare(settings, stage.rng("weights").getrandbits(32))
     written = [
@@ -119,10 +121,11 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
     def step(number: int) -> Mapping[str, float]:
         shares = share_out(number, scratch.screens, list(mix.values()))
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
-        with precision(settings, model.device):
-            parts = eyes.losses(_look(model, processor, shown), shown)
-        eyes.weighted(parts).backward()
-        return {name: part.item() for name, part in parts.items()}
+        if mine := ranks.share(shown):
+            with precision(settings, model.device):
+                parts = eyes.losses(_look(model, processor, mine), mine, shown)
+            eyes.weighted(parts).backward()
+        return ranks.total({name: part.item() for name, part in parts.items()} if mine else {})
 
     def measure(_: int) -> dict[str, float]:
         return {
@@ -131,7 +134,9 @@ def _make(stage: Stage[Parameters], scratch: Scratch) -> None:
             for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
         }
 
-    train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure)
+    train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure, ranks)
+    if not ranks.leads:
+        return
     save_model(model, processor, stage.output)
     stage.summary(parameters=model.num_parameters(), vocabulary=len(processor.tokenizer), **measure(settings.steps))
     draw_curves(stage)

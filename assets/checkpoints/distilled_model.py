@@ -19,7 +19,6 @@ from pydantic import Field
 from assets.agent import fan
 from assets.agent.matching import Match
 from assets.agent.model import load_model, save_model
-from assets.agent.model_policy import score_samples
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
@@ -37,7 +36,17 @@ from assets.checkpoints.losses.distillation import (
     token_classes,
     weighted_mean,
 )
-from assets.checkpoints.measurement import BestWeights, Measurement, accuracy, put_aside, screens_a_step, thin
+from assets.checkpoints.measurement import (
+    Asking,
+    BestWeights,
+    Measurement,
+    accuracy,
+    put_aside,
+    score_together,
+    screens_a_step,
+    thin,
+)
+from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import InputError
@@ -98,6 +107,11 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """The mid-trained model, five specialists and their domains' samples -> models/distilled."""
+    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+        _train(stage, ranks)
+
+
+def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings, mix = stage.parameters, stage.parameters.mix.model_dump()
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
@@ -107,12 +121,12 @@ def run(stage: Stage[Parameters]) -> None:
     if settings.start == "average":
         average_weights(student, list(teachers.values()))
 
-    def measure(model: PreTrainedModel, samples: Sequence[Sample]) -> list[Match]:
-        return score_samples(
-            model, processor, samples, settings.max_new_tokens, agent.system_prompt, settings.match_distance
-        )
+    asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
-    best = BestWeights(stage.work / "best.safetensors", student)
+    def measure(model: PreTrainedModel, samples: Sequence[Sample]) -> list[Match]:
+        return score_together(ranks, model, processor, samples, asking)
+
+    best = BestWeights(stage.work / "best.safetensors", student, ranks)
 
     def evaluate(step: int) -> dict[str, float]:
         figures = {}
@@ -128,13 +142,16 @@ def run(stage: Stage[Parameters]) -> None:
     start = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
     for name, value in evaluate(0).items():
         stage.metric(name, value, 0)
-    learner = Learner(stage, agent, student, teachers, processor, {name: s.screens for name, s in domains.items()})
-    train(stage, settings.optimisation, {"student": student}, learner.step, evaluate)
+    screens = {name: samples.screens for name, samples in domains.items()}
+    learner = Learner(stage, agent, student, teachers, processor, screens, ranks)
+    train(stage, settings.optimisation, {"student": student}, learner.step, evaluate, ranks)
 
     kept = any(samples.validation for samples in domains.values())
     stage.summary(kept_step=best.restore() if kept else settings.optimisation.steps)
     end = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
     taught = {domain: measure(teachers[domain], samples.heldout) for domain, samples in domains.items()}
+    if not ranks.leads:
+        return
     _report_heldout(stage, domains, start, end, taught)
     _report_ledger(stage, learner.screens)
     draw_curves(stage)
@@ -167,8 +184,10 @@ class Learner:
         teachers: dict[str, PreTrainedModel],
         processor: Processor,
         screens: dict[str, list[Screen]],
+        ranks: Ranks,
     ) -> None:
         settings = stage.parameters
+        self._ranks = ranks
         self._stage = stage
         self._settings = settings
         self._student = student
@@ -193,18 +212,19 @@ class Learner:
 
     def step(self, number: int) -> dict[str, float]:
         """Forward and backward of step `number`; what to plot."""
-        samples = [
-            sample
+        dealt = [
+            screen
             for domain, deck in self._decks.items()
             for screen in deck.deal(number * self.screens[domain], self.screens[domain])
-            for sample in screen.samples
         ]
-        seed = self._stage.rng("answers", number).getrandbits(62)
+        mine = self._ranks.share(dealt, lambda screen: len(screen.samples))
+        samples = [sample for screen in mine for sample in screen.samples]
+        seed = self._stage.rng("answers", number, self._ranks.rank).getrandbits(62)
         rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
         errors = [error_class(rollout.match) for rollout in rollouts]
         classes = [token_classes(self._pieces(rollout)) for rollout in rollouts]
         weights = structured_weights(classes, errors, self._settings.weights)
-        tokens = sum(len(rollout.answer.ids) for rollout in rollouts)
+        tokens = int(self._ranks.total({"tokens": sum(len(rollout.answer.ids) for rollout in rollouts)})["tokens"])
         ledger = Ledger(rollouts, errors, classes)
         total = 0.0
         for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
@@ -219,7 +239,7 @@ class Learner:
             loss.backward()
             total += float(loss.detach())
             ledger.enter(members, weight, forward_kl(student.detach(), teacher))
-        return {"loss": total, **ledger.figures()}
+        return {**self._ranks.total({"loss": total}), **ledger.figures(self._ranks)}
 
     def _values(self, student: torch.Tensor, teacher: torch.Tensor, scoring: ScoringBatch) -> torch.Tensor:
         """What the estimator gives each answer token, from logits `[answer tokens, vocabulary]`: `[answer tokens]`."""
@@ -279,13 +299,15 @@ class Ledger:
             self._add(f"kl/{kind.name.lower()}", value)
             self._add(f"kl/{domain}", value)
 
-    def figures(self) -> dict[str, float]:
-        """Mean weight and divergence of the tokens of a class, shares of the errors, accuracy in each domain."""
+    def figures(self, ranks: Ranks) -> dict[str, float]:
+        """Mean weight and divergence of the tokens of a class, shares of the errors, accuracy in each domain; of what
+        all ranks entered."""
         for rollout, error in zip(self._rollouts, self._errors, strict=True):
             self._add(f"sampled/{rollout.sample.domain}", rollout.match.correct)
             for kind in ErrorClass:
                 self._add(f"error/{kind.name.lower()}", error == kind)
-        return {name: total / count for name, (total, count) in self._sums.items()}
+        totals, counts = (ranks.total({name: pair[part] for name, pair in self._sums.items()}) for part in (0, 1))
+        return {name: total / counts[name] for name, total in totals.items()}
 
     def _add(self, name: str, value: float) -> None:
         total, count = self._sums.get(name, (0.0, 0.0))

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from assets.agent.matching import Match
+from assets.agent.matching import SCREEN_DISTANCE, Match
+from assets.agent.model_policy import score_samples
+from assets.agent.prompts import SystemPrompt
 from assets.agent.samples import Sample, Screen
+from assets.checkpoints.ranks import Ranks
 from assets.stage import StageParameters
 
 if TYPE_CHECKING:
     import random
 
     from transformers import PreTrainedModel
+
+    from assets.agent.processor import Processor
 
 
 class Measurement(StageParameters):
@@ -78,6 +84,37 @@ def accuracy(matches: Sequence[Match]) -> float:
     return sum(match.correct for match in matches) / len(matches)
 
 
+@dataclass(frozen=True)
+class Asking:
+    """How samples are asked.
+
+    Attributes:
+        distance: see `matching.SCREEN_DISTANCE`.
+    """
+
+    max_new_tokens: int
+    system_prompt: SystemPrompt
+    distance: float = SCREEN_DISTANCE
+
+
+def score_together(
+    ranks: Ranks, model: PreTrainedModel, processor: Processor, samples: Sequence[Sample], asking: Asking
+) -> list[Match]:
+    """`score_samples`, its work shared by the ranks; every rank gets all matches, in the order of the samples."""
+    screens = [list(members) for _, members in groupby(range(len(samples)), lambda place: samples[place].image)]
+    mine = [place for members in ranks.share(screens, len) for place in members]
+    matches = score_samples(
+        model,
+        processor,
+        [samples[place] for place in mine],
+        asking.max_new_tokens,
+        asking.system_prompt,
+        asking.distance,
+    )
+    found = ranks.gather([(place, astuple(match)) for place, match in zip(mine, matches, strict=True)])
+    return [Match(*values) for _, values in sorted(found)]
+
+
 class BestWeights:
     """The weights with the highest score so far, in a file that outlives the process.
 
@@ -85,14 +122,17 @@ class BestWeights:
     again and ends with the same choice. Of equal scores the first is kept: it has drifted least.
     """
 
-    def __init__(self, path: Path, model: PreTrainedModel) -> None:
+    def __init__(self, path: Path, model: PreTrainedModel, ranks: Ranks) -> None:
         self._path = path
         self._model = model
+        self._ranks = ranks
 
     def offer(self, step: int, score: float) -> None:
         """Keep the model's weights if they score higher than those kept."""
         from safetensors.torch import save_file
 
+        if not self._ranks.leads:
+            return
         if self._path.is_file() and score <= self._record()[1]:
             return
         weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
@@ -105,6 +145,7 @@ class BestWeights:
         import torch
         from safetensors.torch import load_file
 
+        self._ranks.wait()  # until rank 0 has written what it was offered last
         weights = load_file(self._path)
         with torch.no_grad():
             for name, parameter in self._model.named_parameters():

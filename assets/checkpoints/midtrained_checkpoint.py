@@ -19,13 +19,15 @@ from pydantic import Field
 
 from assets.agent import fan
 from assets.agent.model import load_model, save_model
-from assets.agent.model_policy import sample_prompt, score_samples
+from assets.agent.model_policy import sample_prompt
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, encode_response
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Box, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.deck import Deck, share_out
+from assets.checkpoints.measurement import Asking, score_together
 from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
+from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import ParameterError
 from assets.stage import Stage, StageParameters
@@ -60,23 +62,32 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """Train the base model and write the checkpoint's folder."""
+    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+        _train(stage, ranks)
+
+
+def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     parameters = stage.parameters
     settings = parameters.optimisation
     agent = stage.section("agent", AgentParameters)
     prepare(settings, stage.rng("torch").getrandbits(32))
     model, processor = load_model(stage.input("models/base"))
-    lesson = _Lesson(stage, model, processor, agent)
+    lesson = _Lesson(stage, model, processor, agent, ranks)
     heldout = _heldout(stage)
+
+    asking = Asking(parameters.max_new_tokens, agent.system_prompt)
 
     @cache
     def measure(step: int) -> dict[str, float]:
         return {
             f"heldout_{domain}": sum(match.correct for match in matches) / len(matches)
             for domain, samples in heldout.items()
-            if (matches := score_samples(model, processor, samples, parameters.max_new_tokens, agent.system_prompt))
+            if (matches := score_together(ranks, model, processor, samples, asking))
         }
 
-    train(stage, settings, lesson.modules, lesson.step, measure)
+    train(stage, settings, lesson.modules, lesson.step, measure, ranks)
+    if not ranks.leads:
+        return
     save_model(model, processor, stage.output)
     final = measure(settings.steps)  # known already where the last step was measured on the way
     stage.summary(**final)
@@ -92,25 +103,32 @@ class _Lesson:
     """What one step computes."""
 
     def __init__(
-        self, stage: Stage[Parameters], model: PreTrainedModel, processor: Processor, agent: AgentParameters
+        self,
+        stage: Stage[Parameters],
+        model: PreTrainedModel,
+        processor: Processor,
+        agent: AgentParameters,
+        ranks: Ranks,
     ) -> None:
+        self._ranks = ranks
         self._stage, self._model, self._processor, self._agent = stage, model, processor, agent
         self._settings = stage.parameters.optimisation
         self._weights: list[float] = []
         self._decks: list[Deck[Screen]] = []
+        like: Screen | None = None
         for domain, weight in _mix(stage.parameters).items():
             screens = load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, "train", perception=True)
             if not screens:
                 stage.log(f"no training screens of domain {domain}: its share goes to the others")
                 continue
+            like = like or next((screen for screen in screens if screen.elements), None)
             self._decks.append(Deck(stage, domain, screens))
             self._weights.append(weight)
         if not self._decks:
             raise ParameterError("midtrained_checkpoint.mix: none of the domains has training screens")
         self._eyes: Perception | None = None
         self.modules: dict[str, torch.nn.Module] = {"model": model}
-        if stage.parameters.perception is not None:
-            like = load_screens(stage.input(TABLE_OF_DOMAIN["grounding"]), "grounding", "train")[0]
+        if stage.parameters.perception is not None and like is not None:
             self._eyes = Perception(model, processor, stage.parameters.perception, like)
             self.modules["heads"] = self._eyes.heads
         self._encoded: dict[str, tuple[Prompt, tuple[int, ...]]] = {}
@@ -121,10 +139,10 @@ class _Lesson:
 
         asked = self._draw(number)
         tokens = sum(len(self._encode(sample)[1]) for _, samples in asked for sample in samples)
-        seen = sum(1 for screen, _ in asked if self._sees(screen))
+        seen = [screen for screen, _ in asked if self._sees(screen)]
         pointing = sum(1 for centre in self._centres(asked) if centre != _NOWHERE)
         figures: dict[str, float] = {"loss": 0.0}
-        for alike in self._alike(asked):
+        for alike in self._alike(self._ranks.share(asked, self._cost)):
             with precision(self._settings, self._model.device):
                 batch, screens = self._collate(alike)
                 output = fan.forward(self._model, batch)
@@ -138,19 +156,20 @@ class _Lesson:
                     places = [place for place, screen in enumerate(screens) if self._sees(screen)]
                     if places:
                         known = [screens[place] for place in places]
-                        for name, part in self._eyes.losses(output.visual[places], known).items():
-                            parts[name] = part * len(places) / seen
+                        parts = self._eyes.losses(output.visual[places], known, seen)
                         loss = loss + self._eyes.weighted(parts)
-                    centres = self._centres(alike)
-                    told = sum(1 for centre in centres if centre != _NOWHERE)
-                    if told:
-                        pointed = self._eyes.pointer(output.answers[asking], torch.tensor(centres))
-                        parts["pointer"] = pointed * told / pointing
-                        loss = loss + self._stage.parameters.pointer * parts["pointer"]
+                    centres = torch.tensor(self._centres(alike))
+                    parts["pointer"] = self._eyes.pointer(output.answers[asking], centres, pointing)
+                    loss = loss + self._stage.parameters.pointer * parts["pointer"]
                     for name, part in parts.items():
                         figures[name] = figures.get(name, 0.0) + part.item()
             loss.backward()
-        return figures
+        return self._ranks.total(figures)
+
+    def _cost(self, asked: tuple[Screen, list[Sample]]) -> float:
+        """About how many tokens a screen and what is asked about it are."""
+        pairs = [self._encode(sample) for sample in asked[1]]
+        return len(pairs[0][0].prefix) + sum(len(prompt.suffix) + len(answer) for prompt, answer in pairs)
 
     def _draw(self, number: int) -> list[tuple[Screen, list[Sample]]]:
         """The screens of a step, and of each at most so many of its questions."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -45,6 +46,11 @@ class Cover:
     what: torch.Tensor
     centre: torch.Tensor
 
+    @cached_property
+    def covered(self) -> int:
+        """How many tokens something covers."""
+        return int((self.centre[:, 0] >= 0).sum())
+
 
 class Perception:
     """The objective for screens of one size, with its temporary heads.
@@ -73,15 +79,23 @@ class Perception:
         self._tokenizer = processor.tokenizer
         self._covers: dict[bytes, Cover] = {}
 
-    def losses(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, torch.Tensor]:
-        """Mean cross-entropies of the parts, from visual tokens `[screens, tokens, hidden]`."""
+    def losses(
+        self, visual: torch.Tensor, screens: Sequence[Screen], step: Sequence[Screen]
+    ) -> dict[str, torch.Tensor]:
+        """Cross-entropies of the parts, from visual tokens `[screens, tokens, hidden]`.
+
+        Each is this call's part of the mean over the visual tokens of all screens of the `step`.
+        """
         import torch.nn.functional as F
 
         asked = self._asked(visual, screens)
+        total = {name: F.cross_entropy(scores, right, reduction="sum") for name, (scores, right) in asked.items()}
+        tokens = self.grid[0] * self.grid[1] * len(step)
+        covered = max(1, sum(self._cover(screen).covered for screen in step))
         return {
-            "what": F.cross_entropy(*asked["what"]),
-            "where": F.cross_entropy(*asked["column"]) + F.cross_entropy(*asked["row"]),
-            "centre": F.cross_entropy(*asked["centre_column"]) + F.cross_entropy(*asked["centre_row"]),
+            "what": total["what"] / tokens,
+            "where": (total["column"] + total["row"]) / tokens,
+            "centre": (total["centre_column"] + total["centre_row"]) / covered,
         }
 
     def weighted(self, parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -89,10 +103,11 @@ class Perception:
         weights = self.weights
         return weights.what * parts["what"] + weights.where * parts["where"] + weights.centre * parts["centre"]
 
-    def pointer(self, hidden: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy of the centres told by hidden states `[questions, hidden]`, through the centre heads.
+    def pointer(self, hidden: torch.Tensor, centres: torch.Tensor, step: int) -> torch.Tensor:
+        """Cross-entropy of the centres told by hidden states `[questions, hidden]`, through the centre heads.
 
-        `centres` `[questions, 2]` are shares of the width and height, negative where there is nothing to tell.
+        `centres` `[questions, 2]` are shares of the width and height, negative where there is nothing to tell. This
+        call's part of the mean over all that is told in the step, `step` centres.
         """
         import torch.nn.functional as F
 
@@ -100,7 +115,8 @@ class Perception:
         bins = (centres[told] * self.weights.centre_bins).long().clamp_max(self.weights.centre_bins - 1)
         bins, hidden = bins.to(hidden.device), hidden[told.to(hidden.device)]
         column, row = self.heads["centre_column"](hidden).float(), self.heads["centre_row"](hidden).float()
-        return F.cross_entropy(column, bins[:, 0]) + F.cross_entropy(row, bins[:, 1])
+        both = (F.cross_entropy(column, bins[:, 0], reduction="sum"), F.cross_entropy(row, bins[:, 1], reduction="sum"))
+        return (both[0] + both[1]) / max(1, step)
 
     def accuracy(self, visual: torch.Tensor, screens: Sequence[Screen]) -> dict[str, float]:
         """Share of the covered visual tokens `[screens, tokens, hidden]` whose word, and whose centre, is right."""

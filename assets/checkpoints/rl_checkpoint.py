@@ -19,14 +19,23 @@ from pydantic import Field, model_validator
 from assets.agent import fan
 from assets.agent.matching import Match
 from assets.agent.model import load_model, save_model
-from assets.agent.model_policy import score_samples
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.samples import TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses import ALGORITHMS
 from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty
-from assets.checkpoints.measurement import BestWeights, Measurement, accuracy, put_aside, screens_a_step, thin
+from assets.checkpoints.measurement import (
+    Asking,
+    BestWeights,
+    Measurement,
+    accuracy,
+    put_aside,
+    score_together,
+    screens_a_step,
+    thin,
+)
+from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -83,6 +92,11 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """models/midtrained and the domain's verified samples -> models/rl/<domain>."""
+    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+        _train(stage, ranks)
+
+
+def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings, domain = stage.parameters, str(stage.partition)
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
@@ -97,12 +111,12 @@ def run(stage: Stage[Parameters]) -> None:
 
     model, processor = load_model(stage.input("models/midtrained"))
 
-    def measure(samples: Sequence[Sample]) -> list[Match]:
-        return score_samples(
-            model, processor, samples, settings.max_new_tokens, agent.system_prompt, settings.match_distance
-        )
+    asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
-    best = BestWeights(stage.work / "best.safetensors", model)
+    def measure(samples: Sequence[Sample]) -> list[Match]:
+        return score_together(ranks, model, processor, samples, asking)
+
+    best = BestWeights(stage.work / "best.safetensors", model, ranks)
 
     def evaluate(step: int) -> dict[str, float]:
         figures = {"heldout/accuracy": accuracy(measure(curve))} if curve else {}
@@ -114,11 +128,14 @@ def run(stage: Stage[Parameters]) -> None:
     before = measure(heldout)
     for name, value in evaluate(0).items():
         stage.metric(name, value, 0)
-    learner = Learner(stage, agent, model, processor, screens)
-    train(stage, settings.optimisation, {"model": model}, learner.step, evaluate)
+    learner = Learner(stage, agent, model, processor, screens, ranks)
+    train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks)
 
     stage.summary(kept_step=best.restore() if validation else settings.optimisation.steps)
-    _report(stage, heldout, before, measure(heldout))
+    after = measure(heldout)
+    if not ranks.leads:
+        return
+    _report(stage, heldout, before, after)
     draw_curves(stage)
     save_model(model, processor, stage.output)
 
@@ -133,8 +150,10 @@ class Learner:
         model: PreTrainedModel,
         processor: Processor,
         screens: Sequence[Screen],
+        ranks: Ranks,
     ) -> None:
         settings = stage.parameters
+        self._ranks = ranks
         self._stage = stage
         self._settings = settings
         self._model = model
@@ -152,6 +171,7 @@ class Learner:
         )
         self._rollouts: list[Rollout] = []
         self._advantages: torch.Tensor
+        self._extent: Extent
         self._sampled: dict[str, float] = {}
 
     def step(self, number: int) -> dict[str, float]:
@@ -164,15 +184,16 @@ class Learner:
         """Ask, answer and reward; keep the groups whose rewards differ."""
         import torch
 
-        settings = self._settings
+        settings, ranks = self._settings, self._ranks
         dealt = self._deck.deal(number // settings.uses * self._screens, self._screens)
-        samples = [sample for screen in dealt for sample in screen.samples]
-        seed = self._stage.rng("answers", number).getrandbits(62)
+        mine = ranks.share(dealt, lambda screen: len(screen.samples))
+        samples = [sample for screen in mine for sample in screen.samples]
+        seed = self._stage.rng("answers", number, ranks.rank).getrandbits(62)
         groups = self._sampler.draw(self._model, samples, settings.samples, seed)
         rewards = torch.tensor(
-            [[step_reward(rollout.match, settings.reward) for rollout in group] for group in groups],
+            [step_reward(rollout.match, settings.reward) for group in groups for rollout in group],
             device=self._model.device,
-        )
+        ).view(len(groups), settings.samples)
         kept = informative(rewards)
         self._rollouts = [
             rollout for group, keep in zip(groups, kept.tolist(), strict=True) if keep for rollout in group
@@ -180,20 +201,34 @@ class Learner:
         self._advantages = ALGORITHMS[settings.algorithm].advantages(rewards)[kept].flatten()
         everything = [rollout for group in groups for rollout in group]
         tokens = [value for rollout in everything for value in rollout.answer.log_probs]
+        total = ranks.total(
+            {
+                "answers": len(everything),
+                "tokens": len(tokens),
+                "groups": len(groups),
+                "reward": float(rewards.sum()),
+                "correct": sum(rollout.match.correct for rollout in everything),
+                "format": sum(rollout.match.format for rollout in everything),
+                "surprise": -sum(tokens),
+                "dropped": float((~kept).sum()),
+                "kept_answers": len(self._rollouts),
+                "kept_tokens": sum(len(rollout.answer.ids) for rollout in self._rollouts),
+            }
+        )
+        self._extent = Extent(int(total["kept_answers"]), int(total["kept_tokens"]), settings.max_new_tokens)
         self._sampled = {
-            "sampled/reward": float(rewards.mean()),
-            "sampled/accuracy": accuracy([rollout.match for rollout in everything]),
-            "sampled/format": sum(rollout.match.format for rollout in everything) / len(everything),
-            "entropy": -sum(tokens) / len(tokens),
-            "answer_tokens": len(tokens) / len(everything),
-            "dropped_groups": 1 - float(kept.float().mean()),
+            "sampled/reward": total["reward"] / total["answers"],
+            "sampled/accuracy": total["correct"] / total["answers"],
+            "sampled/format": total["format"] / total["answers"],
+            "entropy": total["surprise"] / total["tokens"],
+            "answer_tokens": total["tokens"] / total["answers"],
+            "dropped_groups": total["dropped"] / total["groups"],
         }
 
     def _update(self) -> dict[str, float]:
         settings, rollouts = self._settings, self._rollouts
         loss = ALGORITHMS[settings.algorithm].loss
-        tokens = sum(len(rollout.answer.ids) for rollout in rollouts)
-        extent = Extent(len(rollouts), tokens, settings.max_new_tokens)
+        extent = self._extent
         clip = Clip(settings.clip.low, settings.clip.high)
         total = penalty = 0.0
         for scoring in scoring_batches(self._processor, rollouts, settings.rows, self._model.device):
@@ -206,7 +241,7 @@ class Learner:
                 penalty += float(divergence.detach())
             value.backward()
             total += float(value.detach())
-        return {"loss": total} if self._reference is None else {"loss": total, "kl": penalty}
+        return self._ranks.total({"loss": total} if self._reference is None else {"loss": total, "kl": penalty})
 
     def _log_probs(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
         """Of the sampled tokens, at the temperature of the sampling, `[rows, longest]`."""

@@ -5,7 +5,7 @@ measurements, and a checkpoint every so many steps. A killed run continues from 
 same bytes as an undisturbed one: everything random in a step is derived from the step's number, and the state that
 is not (weights, optimiser moments, open averages) is saved exactly, as safetensors.
 
-Left out: data parallelism and sharding, gradient checkpointing, weight averaging.
+Left out: sharding, gradient checkpointing, weight averaging.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from assets.checkpoints.ranks import Ranks
 from assets.errors import TrainingError
 from assets.stage import Stage, StageParameters
 
@@ -37,7 +38,9 @@ class Optimisation(StageParameters):
         warmup: steps over which the learning rate rises from 0.
         decay: share of the steps, at the end, over which it falls to 0.
         clip: largest norm of the gradient.
-        threads: torch threads; part of the parameters because the order of additions depends on it.
+        ranks: processes that share each step. Part of the parameters, as `threads` is, because the order of additions
+            depends on it, and because each draws its answers by itself.
+        threads: of torch, in each rank.
         precision: `float32`, or `bfloat16` for the products of the forward pass (weights stay float32).
         report_every: steps that one point of a curve averages.
         evaluate_every: steps between held-out measurements; 0 measures only at the end.
@@ -51,6 +54,7 @@ class Optimisation(StageParameters):
     betas: tuple[float, float]
     weight_decay: float = Field(ge=0)
     clip: float = Field(gt=0)
+    ranks: int = Field(ge=1)
     threads: int = Field(ge=1)
     precision: Literal["float32", "bfloat16"]
     report_every: int = Field(ge=1)
@@ -64,12 +68,14 @@ def train(
     modules: Mapping[str, torch.nn.Module],
     compute: Callable[[int], Mapping[str, float]],
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
+    ranks: Ranks | None = None,
 ) -> None:
     """Update `modules` in place for `settings.steps` steps.
 
-    `compute(step)` runs forward and backward for one step, from nothing but the weights and the step's number, and
-    returns what to plot; a step that leaves no gradient (every RL group without variance) makes no update.
-    `evaluate(step)` returns held-out measurements. Both kinds of figures become curves of the stage.
+    `compute(step)` runs forward and backward for this rank's share of one step, from nothing but the weights and the
+    step's number, and returns what to plot of the whole step; a step that leaves no gradient on any rank (every RL
+    group without variance) makes no update. `evaluate(step)` returns held-out measurements. Both kinds of figures
+    become curves of the stage.
 
     Raises:
         TrainingError: a loss or gradient is not a number; the last checkpoint stays where it is.
@@ -89,6 +95,7 @@ def train(
         weight_decay=settings.weight_decay,
         fused=True,
     )
+    ranks = ranks or Ranks()
     state = _State(stage, parameters, optimizer)
     begin = state.restore()
     for module in modules.values():
@@ -98,6 +105,7 @@ def train(
             group["lr"] = settings.learning_rate * schedule(step, settings)
         figures = dict(compute(step))
         _require_finite(stage, step, figures)
+        ranks.add_up(list(parameters.values()))
         if any(parameter.grad is not None for parameter in parameters.values()):
             norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
             figures["gradient_norm"] = float(norm)
@@ -115,7 +123,7 @@ def train(
         if evaluate is not None and (last or (settings.evaluate_every and done % settings.evaluate_every == 0)):
             for name, value in sorted(evaluate(done).items()):
                 stage.metric(name, value, done)
-        if done % settings.checkpoint_every == 0 or last:
+        if ranks.leads and (done % settings.checkpoint_every == 0 or last):
             state.save(done)
 
 
@@ -134,7 +142,8 @@ def prepare(settings: Optimisation, seed: int) -> None:
     torch.manual_seed(seed)
     torch.set_num_threads(settings.threads)
     torch.set_flush_denormal(True)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    if settings.threads > 1 or torch.cuda.is_available():  # one thread adds in one order; the call costs a stage 3 s
+        torch.use_deterministic_algorithms(True, warn_only=True)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 

@@ -23,6 +23,7 @@ OPTIMISATION: dict[str, Any] = {
     "betas": [0.9, 0.95],
     "weight_decay": 0.01,
     "clip": 1.0,
+    "ranks": 1,
     "threads": 1,
     "precision": "float32",
     "report_every": 4,

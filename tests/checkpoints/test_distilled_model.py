@@ -18,6 +18,7 @@ from assets.agent.parameters import AgentParameters
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, load_screens
 from assets.checkpoints.distilled_model import Learner, Ledger, Parameters, average_weights
 from assets.checkpoints.losses.distillation import ErrorClass, TokenClass
+from assets.checkpoints.ranks import Ranks
 from assets.checkpoints.rollouts import Sampler
 from assets.stage import execute
 from tests.checkpoints.micro_project import DISTILLATION, OPTIMISATION, write_params
@@ -127,7 +128,7 @@ def learner(taught_project: Path) -> Learner:
     screens = {
         domain: load_screens(taught_project / table, domain, "train") for domain, table in TABLE_OF_DOMAIN.items()
     }
-    return Learner(stage, agent, student, teachers, processor, screens)
+    return Learner(stage, agent, student, teachers, processor, screens, Ranks())
 
 
 def gradients(learner: Learner) -> torch.Tensor:
@@ -186,7 +187,7 @@ def test_the_ledger_counts_by_class_error_and_domain() -> None:
     ledger = Ledger(rollouts, [ErrorClass.RIGHT, ErrorClass.PARAMETERS, ErrorClass.RIGHT], classes)
     ledger.enter([2, 0], torch.tensor([1.0, 0.0, 2.0]), torch.tensor([0.5, 0.1, 0.3]))
     ledger.enter([1], torch.tensor([3.0]), torch.tensor([0.7]))
-    figures = ledger.figures()
+    figures = ledger.figures(Ranks())
     assert figures == pytest.approx(
         {
             "weight/think": 1.0,

@@ -9,6 +9,7 @@ import torch
 
 from assets.agent.samples import Sample, Screen, load_samples, load_screens
 from assets.checkpoints.measurement import BestWeights, put_aside, screens_a_step, thin
+from assets.checkpoints.ranks import Ranks
 from tests.checkpoints.micro_project import picture
 
 
@@ -51,7 +52,7 @@ def test_screens_a_step(midtrained_project: Path) -> None:
 
 def test_best_weights_keep_the_first_of_equals(tmp_path: Path) -> None:
     model = torch.nn.Linear(2, 1)
-    best = BestWeights(tmp_path / "best.safetensors", model)
+    best = BestWeights(tmp_path / "best.safetensors", model, Ranks())
     best.offer(0, 0.5)
     kept = model.weight.detach().clone()
     with torch.no_grad():
@@ -61,6 +62,6 @@ def test_best_weights_keep_the_first_of_equals(tmp_path: Path) -> None:
     assert torch.equal(model.weight, kept)
     with torch.no_grad():
         model.weight.add_(1.0)
-    BestWeights(tmp_path / "best.safetensors", model).offer(2, 0.6)
+    BestWeights(tmp_path / "best.safetensors", model, Ranks()).offer(2, 0.6)
     assert best.restore() == 2
     assert torch.equal(model.weight, kept + 1)

@@ -15,6 +15,7 @@ from assets.agent.processor import Processor, make_image_processor
 from assets.agent.prompts import SYSTEM_LINES
 from assets.agent.tokenizer import make_tokenizer
 from assets.checkpoints.midtrained_checkpoint import Parameters, _Lesson
+from assets.checkpoints.ranks import Ranks
 from assets.checkpoints.tiny_model import Architecture, make_model
 from tests.checkpoints.small_project import PARAMS, WORDS, write_project
 
@@ -43,7 +44,8 @@ def lesson(project: Path, system_prompt: str, **changes: Any) -> _Lesson:
         log=lambda message: None,
     )
     agent = AgentParameters.model_validate({**PARAMS["agent"], "system_prompt": system_prompt})
-    return _Lesson(stage, make_model(ARCHITECTURE, processor.tokenizer), processor, agent)  # type: ignore[arg-type]
+    model = make_model(ARCHITECTURE, processor.tokenizer)
+    return _Lesson(stage, model, processor, agent, Ranks())  # type: ignore[arg-type]
 
 
 def plain_loss(taught: _Lesson, asked: Any) -> Any:

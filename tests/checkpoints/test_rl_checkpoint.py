@@ -88,14 +88,14 @@ def test_heldout_samples_are_never_trained_on(project: Path, monkeypatch: pytest
         trained.update(sample.id for sample in samples)
         return draw(self, model, samples, *rest)
 
-    score = rl_checkpoint.score_samples
+    score = rl_checkpoint.score_together
 
-    def scoring(model: Any, processor: Any, samples: list[Sample], *rest: Any) -> Any:
+    def scoring(ranks: Any, model: Any, processor: Any, samples: list[Sample], *rest: Any) -> Any:
         measured.update(sample.id for sample in samples)
-        return score(model, processor, samples, *rest)
+        return score(ranks, model, processor, samples, *rest)
 
     monkeypatch.setattr(Sampler, "draw", recording)
-    monkeypatch.setattr(rl_checkpoint, "score_samples", scoring)
+    monkeypatch.setattr(rl_checkpoint, "score_together", scoring)
     execute("rl_checkpoint", "mobile", project)
     assert trained
     assert measured
