@@ -62,11 +62,12 @@ def run(
     addresses = _select(project, stages or [], only)
 
     from dagster_project import launch
+    from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
     from dagster_project.materialise import check_parameters
     from dagster_project.workers import Worker
 
-    check_parameters(project, {"worker": Worker, "automation": Automation})
+    check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation})
     instance = launch.open_instance(root)
     launch.end_dead_runs(instance)
     from dagster_project.definitions import defs
@@ -319,6 +320,23 @@ def import_(
 
     record(project, launch.open_instance(root))
     print(arrivals[0])
+
+
+@app.command()
+def ablate(
+    variants: Annotated[list[str] | None, typer.Argument(help="of `ablation` in params.yaml; default: all")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="runs of each; default: ablation.seeds")] = None,
+) -> None:
+    """What each part of distillation gives: train variants of it and compare them on held-out samples.
+
+    The table also goes to MLflow. Runs that are finished are kept: an interrupted ablation goes on where it was.
+    """
+    root = _root()
+    from dagster_project.ablation import ablate as compare
+    from dagster_project.ablation import as_markdown
+
+    rows = compare(root, variants or [], seeds, lambda line: print(line, file=sys.stderr, flush=True))
+    print(as_markdown(rows), end="")
 
 
 @app.command()

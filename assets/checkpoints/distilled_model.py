@@ -5,22 +5,24 @@ tokens; the student moves towards what the teacher would have said there. What e
 student got wrong. Two estimators by name, and two starting points, since at small scale the published sampled-token
 form has too much variance and the average of the teachers' weights is a strong start (FACTS.md).
 
-Left out: the hint of the action type in the teacher's prompt, scoring by an inference server.
+Left out: scoring by an inference server.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from assets.agent import fan
 from assets.agent.matching import Match
 from assets.agent.model import load_model, save_model
+from assets.agent.model_policy import sample_prompt
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
+from assets.agent.prompts import Prompt
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses.distillation import (
@@ -50,10 +52,11 @@ from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.errors import InputError
-from assets.stage import Stage, StageParameters
+from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import torch
     from transformers import PreTrainedModel
 
@@ -84,6 +87,7 @@ class Parameters(StageParameters):
         top_k: of the teacher's distribution, for the whole-vocabulary estimators; null takes all of it.
         advantage_bound: largest advantage of a token, for `sampled_token`.
         weights: by the student's error and the token's class; null weighs every token alike.
+        hint: a line that only the teacher's prompt has; `{type}` stands for the right action's type. Null: no hint.
         questions: samples answered in a step, shared out over the domains by `mix`.
         rows: most answers in one pass through the model.
         match_distance: see `matching.SCREEN_DISTANCE`.
@@ -96,6 +100,7 @@ class Parameters(StageParameters):
     advantage_bound: float = Field(gt=0)
     gate: Gate
     weights: StructuredWeights | None
+    hint: str | None
     mix: Mix
     questions: int = Field(ge=1)
     temperature: float = Field(gt=0)
@@ -103,6 +108,13 @@ class Parameters(StageParameters):
     rows: int = Field(ge=1)
     match_distance: float = Field(gt=0)
     measurement: Measurement
+
+    @field_validator("hint")
+    @classmethod
+    def _names_the_type(cls, hint: str | None) -> str | None:
+        if hint is not None and "{type}" not in hint:
+            raise ValueError("a hint must say {type} where the type of the right action goes; null is no hint")
+        return hint
 
 
 def run(stage: Stage[Parameters]) -> None:
@@ -197,6 +209,8 @@ class Learner:
         mix = settings.mix.model_dump()
         total = sum(mix[domain] for domain in screens)
         self._texts: dict[int, str] = {}
+        self._hinted: dict[str, Prompt] = {}
+        self._system_prompt = agent.system_prompt
         self.screens = {
             domain: screens_a_step(members, settings.questions * mix[domain] / total)
             for domain, members in screens.items()
@@ -253,16 +267,30 @@ class Learner:
         return sampled_token(of_student, of_teacher, settings.advantage_bound)
 
     def _taught(self, rollouts: Sequence[Rollout]) -> torch.Tensor:
-        """The logits of each answer's own teacher, `[answer tokens, vocabulary]`; answers of a domain lie together."""
+        """The logits of each answer's own teacher, `[answer tokens, vocabulary]`."""
         import torch
 
-        taught = []
+        taught: dict[int, torch.Tensor] = {}
         with torch.no_grad():
-            for domain, run in itertools.groupby(rollouts, key=lambda rollout: rollout.sample.domain):
-                members = list(run)
+            for domain in dict.fromkeys(rollout.sample.domain for rollout in rollouts):
+                places = [place for place, rollout in enumerate(rollouts) if rollout.sample.domain == domain]
+                members = [self._as_the_teacher_sees_it(rollouts[place]) for place in places]
                 for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
-                    taught.append(self._logits(self._teachers[domain], scoring))
-        return torch.cat(taught)
+                    logits = self._logits(self._teachers[domain], scoring).split(scoring.lengths.tolist())
+                    taught |= {
+                        places[index]: part for index, part in zip(scoring.indices.tolist(), logits, strict=True)
+                    }
+        return torch.cat([taught[place] for place in range(len(rollouts))])
+
+    def _as_the_teacher_sees_it(self, rollout: Rollout) -> Rollout:
+        """With the hint in its prompt, where there is one."""
+        sample, hint = rollout.sample, self._settings.hint
+        if hint is None:
+            return rollout
+        if sample.id not in self._hinted:
+            told = hint.replace("{type}", ", ".join(action.name for action in sample.actions))
+            self._hinted[sample.id] = sample_prompt(self._processor, sample, self._system_prompt, told)
+        return replace(rollout, prompt=self._hinted[sample.id])
 
     def _logits(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
         """Of the answer tokens, at the temperature of the sampling: `[answer tokens, vocabulary]`."""
@@ -334,12 +362,17 @@ def _report_heldout(
     """The student against each teacher in the teacher's own domain, on the same held-out samples."""
     rows: list[list[object]] = []
     strata = []
+    outcomes: list[dict[str, object]] = []
     for domain, samples in domains.items():
         if not samples.heldout:
             continue
         clusters = [sample.group for sample in samples.heldout]
         before, student, teacher = ([match.correct for match in matches[domain]] for matches in (start, end, taught))
         strata.append((teacher, student, clusters))
+        outcomes += [
+            {"domain": domain, "sample": sample.id, "group": sample.group, "start": s, "teacher": t, "student": u}
+            for sample, s, t, u in zip(samples.heldout, before, teacher, student, strict=True)
+        ]
         shown = [str(proportion(outcomes, clusters)) for outcomes in (before, teacher, student)]
         difference = paired_bootstrap(teacher, student, stage.seed, clusters)
         rows.append([domain, len(clusters), *shown, str(difference)])
@@ -347,10 +380,20 @@ def _report_heldout(
     if not rows:
         stage.log("no held-out sample of any domain: nothing measured")
         return
+    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema())
     mean = stratified_paired_bootstrap(strata, stage.seed)
     rows.append(["mean of the domains", sum(len(student) for _, student, _ in strata), "", "", "", str(mean)])
     stage.table("heldout", ["domain", "questions", "start", "teacher", "student", "student minus teacher"], rows)
     stage.summary(student_minus_teachers=mean.value, heldout_questions=mean.n)
+
+
+def outcome_schema() -> pa.Schema:
+    """A row of `outcomes.parquet`: a held-out sample, and who repeated its verified action: the starting point, the
+    teacher of its domain, the student. For comparisons case by case."""
+    import pyarrow as pa
+
+    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
+    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("start", "teacher", "student"))])
 
 
 def _report_ledger(stage: Stage[Parameters], screens: dict[str, int]) -> None:

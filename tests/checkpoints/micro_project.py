@@ -71,6 +71,7 @@ DISTILLATION: dict[str, Any] = {
     "advantage_bound": 20.0,
     "gate": {"low": 0.5, "high": 2.0},
     "weights": None,
+    "hint": None,
     "mix": {"grounding": 1, "captcha": 1, "mobile": 1, "web": 1, "computer": 1},
     "questions": 20,
     "temperature": 1.0,

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 import torch
 
+from assets.agent import fan
 from assets.agent.matching import Match
 from assets.agent.model import load_model
+from assets.agent.model_policy import sample_prompt
 from assets.agent.parameters import AgentParameters
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, load_screens
 from assets.checkpoints.distilled_model import Learner, Ledger, Parameters, average_weights
 from assets.checkpoints.losses.distillation import ErrorClass, TokenClass
 from assets.checkpoints.ranks import Ranks
-from assets.checkpoints.rollouts import Sampler
+from assets.checkpoints.rollouts import Rollout, Sampler
 from assets.stage import execute
 from tests.checkpoints.micro_project import DISTILLATION, OPTIMISATION, write_params
 
@@ -211,3 +213,32 @@ def test_average_weights_is_the_mean() -> None:
     models: list[Any] = [torch.nn.Linear(3, 2) for _ in range(3)]
     average_weights(models[0], [models[1], models[2]])
     assert torch.allclose(models[0].weight, (models[1].weight + models[2].weight) / 2)
+
+
+def test_only_the_teacher_reads_the_hint(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The teacher's logits are those of the plain computation with the hint in its prompt, answer by answer."""
+    samples = [screen.samples[0] for deck in learner._decks.values() for screen in deck.deal(0, 2)]
+    rollouts = [answers[0] for answers in learner._sampler.draw(learner._student, samples, 1, 5)]
+    plain = learner._taught(rollouts)
+    hinted = learner._settings.model_copy(update={"hint": "save {type}"})
+    monkeypatch.setattr(learner, "_settings", hinted)
+    told = learner._taught(rollouts)
+    assert told.shape == plain.shape
+    assert not torch.allclose(told, plain, atol=1e-3)
+
+    def alone(rollout: Rollout) -> torch.Tensor:
+        names = ", ".join(action.name for action in rollout.sample.actions)
+        prompt = sample_prompt(learner._processor, rollout.sample, learner._system_prompt, f"save {names}")
+        shown = [(prompt.prefix, [learner._processor.patches(rollout.sample.image)])]
+        batch = fan.collate(learner._processor, shown, [(0, prompt.suffix, rollout.answer.ids)])
+        teacher = learner._teachers[rollout.sample.domain]
+        with torch.no_grad():
+            return teacher.lm_head(fan.forward(teacher, batch).answers)
+
+    assert torch.allclose(told, torch.cat([alone(rollout) for rollout in rollouts]), atol=1e-4)
+    assert all(rollout.prompt == learner._sampler._prompt(rollout.sample) for rollout in rollouts)
+
+
+def test_a_hint_that_tells_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must say \{type\}"):
+        Parameters.model_validate({**DISTILLATION, "hint": "look well"})

@@ -10,6 +10,7 @@ import yaml
 
 from assets.agent.parameters import AgentParameters
 from assets.stage import StageParameters, load_section
+from dagster_project.ablation import Ablation, merge
 from dagster_project.automation import Automation
 from dagster_project.workers import Worker
 
@@ -28,10 +29,19 @@ def parameters_of(stage: str) -> type[StageParameters]:
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.stem)
 def test_a_profile_is_complete_and_typed(profile: Path) -> None:
     models = {stage: parameters_of(stage) for stage in STAGES}
-    models |= {"agent": AgentParameters, "worker": Worker, "automation": Automation}
+    models |= {"agent": AgentParameters, "worker": Worker, "automation": Automation, "ablation": Ablation}
     for section, model in models.items():
         load_section(profile, section, model)
     assert set(yaml.safe_load(profile.read_text())) == {"seed", *models}
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.stem)
+def test_each_variant_of_the_ablation_is_one_of_the_stage(profile: Path) -> None:
+    document = yaml.safe_load(profile.read_text())
+    for name, changes in document["ablation"]["variants"].items():
+        changed = merge(document["distilled_model"], changes)
+        assert changed != document["distilled_model"], name
+        parameters_of("distilled_model").model_validate(changed)
 
 
 def test_the_full_scale_profiles_are_there() -> None:
