@@ -12,11 +12,14 @@ unexport PYTHONDONTWRITEBYTECODE
 run: install  ## environments to release; PROFILE=smoke for the small one
 	@$(BIN)/hesper run $(if $(PROFILE),--profile $(PROFILE))
 
+# A test that fails is tried once more, and named as such at the end: browsers on a busy machine miss time limits.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --reruns 1
+
 test: install  ## what the project promises, in real browsers, servers and X11 programs
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -m "not slow"
 
 test-all: install  ## and the few that repeat at length what another shows
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST)
 
 ui: install  ## the Dagster and MLflow pages, on loopback
 	@$(BIN)/hesper ui

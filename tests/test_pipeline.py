@@ -21,7 +21,7 @@ from dagster_project.materialise import Project
 from tests.dagster_project.test_ui import materialise_by_clicking
 from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes, run_with_kills
 
-pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(3600), pytest.mark.flaky(reruns=0)]
 
 
 @pytest.fixture(scope="module")
