@@ -46,6 +46,7 @@ from assets.checkpoints.measurement import (
     put_aside,
     score_together,
     screens_a_step,
+    share_screens,
     thin,
 )
 from assets.checkpoints.ranks import Ranks, together
@@ -141,18 +142,26 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     best = BestWeights(stage.work / "best.safetensors", student, ranks)
 
     def evaluate(step: int) -> dict[str, float]:
-        figures = {}
-        for domain, samples in domains.items():
-            if samples.curve:
-                figures[f"heldout/{domain}"] = accuracy(measure(student, samples.curve))
+        curves = {
+            f"heldout/{domain}": accuracy(measure(student, samples.curve))
+            for domain, samples in domains.items()
+            if samples.curve
+        }
+        return {**curves, **validate(step)}
+
+    def validate(step: int) -> dict[str, float]:
         scores = [accuracy(measure(student, s.validation)) for s in domains.values() if s.validation]
-        if scores:
-            figures["validation/accuracy"] = sum(scores) / len(scores)
-            best.offer(step, figures["validation/accuracy"])
-        return figures
+        if not scores:
+            return {}
+        best.offer(step, sum(scores) / len(scores))
+        return {"validation/accuracy": sum(scores) / len(scores)}
 
     start = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
-    for name, value in evaluate(0).items():
+    for domain, samples in domains.items():
+        known = {sample.id: match for sample, match in zip(samples.heldout, start[domain], strict=True)}
+        if samples.curve:
+            stage.metric(f"heldout/{domain}", accuracy([known[sample.id] for sample in samples.curve]), 0)
+    for name, value in validate(0).items():
         stage.metric(name, value, 0)
     screens = {name: samples.screens for name, samples in domains.items()}
     learner = Learner(stage, agent, student, teachers, processor, screens, ranks)
@@ -231,8 +240,7 @@ class Learner:
             for domain, deck in self._decks.items()
             for screen in deck.deal(number * self.screens[domain], self.screens[domain])
         ]
-        mine = self._ranks.share(dealt, lambda screen: len(screen.samples))
-        samples = [sample for screen in mine for sample in screen.samples]
+        samples = share_screens(self._ranks, dealt)
         seed = self._stage.rng("answers", number, self._ranks.rank).getrandbits(62)
         rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
         errors = [error_class(rollout.match) for rollout in rollouts]

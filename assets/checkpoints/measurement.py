@@ -50,6 +50,21 @@ def screens_a_step(screens: Sequence[Screen], questions: float) -> int:
     return max(1, round(questions * len(screens) / sum(len(screen.samples) for screen in screens)))
 
 
+def asked_length(sample: Sample) -> int:
+    """About how much text is asked with: characters of the instruction and the history."""
+    return len(sample.instruction) + sum(map(len, sample.history)) + 1
+
+
+def share_screens(ranks: Ranks, screens: Sequence[Screen]) -> list[Sample]:
+    """A rank's samples of the screens of a step, those of like length on one rank."""
+
+    def form(screen: Screen) -> tuple[str, int]:
+        return screen.domain, max(map(asked_length, screen.samples))
+
+    mine = ranks.share(screens, lambda screen: sum(map(asked_length, screen.samples)), form)
+    return [sample for screen in mine for sample in screen.samples]
+
+
 def put_aside(screens: Sequence[Screen], share: float, rng: random.Random) -> tuple[list[Screen], list[Sample]]:
     """Take a share of the groups out of the training screens: what remains, and the samples taken out."""
     groups = sorted({sample.group for screen in screens for sample in screen.samples})
@@ -102,7 +117,11 @@ def score_together(
 ) -> list[Match]:
     """`score_samples`, its work shared by the ranks; every rank gets all matches, in the order of the samples."""
     screens = [list(members) for _, members in groupby(range(len(samples)), lambda place: samples[place].image)]
-    mine = [place for members in ranks.share(screens, len) for place in members]
+    lengths = [asked_length(sample) for sample in samples]
+    shared = ranks.share(
+        screens, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]
+    )
+    mine = [place for places in shared for place in places]
     matches = score_samples(
         model,
         processor,

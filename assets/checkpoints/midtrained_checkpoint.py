@@ -142,7 +142,7 @@ class _Lesson:
         seen = [screen for screen, _ in asked if self._sees(screen)]
         pointing = sum(1 for centre in self._centres(asked) if centre != _NOWHERE)
         figures: dict[str, float] = {"loss": 0.0}
-        for alike in self._alike(self._ranks.share(asked, self._cost)):
+        for alike in self._alike(self._ranks.share(asked, self._cost, self._form)):
             with precision(self._settings, self._model.device):
                 batch, screens = self._collate(alike)
                 output = fan.forward(self._model, batch)
@@ -171,6 +171,12 @@ class _Lesson:
         pairs = [self._encode(sample) for sample in asked[1]]
         return len(pairs[0][0].prefix) + sum(len(prompt.suffix) + len(answer) for prompt, answer in pairs)
 
+    def _form(self, asked: tuple[Screen, list[Sample]]) -> tuple[int, tuple[int, int], int]:
+        """What screens have in common that can share a fan, and how long it is."""
+        screen, samples = asked
+        prompt, _ = self._encode(samples[0])
+        return len(prompt.prefix), self._processor.patches(screen.image).grid, self._longest(samples)
+
     def _draw(self, number: int) -> list[tuple[Screen, list[Sample]]]:
         """The screens of a step, and of each at most so many of its questions."""
         parameters = self._stage.parameters
@@ -189,9 +195,7 @@ class _Lesson:
         """Screens that can share a fan: prefixes of one length and grid, questions and answers of like length."""
         groups: dict[tuple[int, tuple[int, int]], list[tuple[Screen, list[Sample]]]] = {}
         for screen, samples in asked:
-            prompt, _ = self._encode(samples[0])
-            key = (len(prompt.prefix), self._processor.patches(screen.image).grid)
-            groups.setdefault(key, []).append((screen, samples))
+            groups.setdefault(self._form((screen, samples))[:2], []).append((screen, samples))
         return [
             [group[place] for place in places]
             for group in groups.values()

@@ -54,20 +54,22 @@ class Ranks:
         """Whether this is the rank that reports and writes."""
         return self.rank == 0
 
-    def share(self, items: Sequence[T], cost: Callable[[T], float] = lambda item: 1.0) -> list[T]:
-        """This rank's part of what all ranks have alike, in order.
+    def share(
+        self, items: Sequence[T], cost: Callable[[T], float] = lambda item: 1.0, alike: Callable[[T], Any] = lambda _: 0
+    ) -> list[T]:
+        """This rank's part of what all ranks have alike, in order: about as costly as every other part.
 
-        Costly items are given out first, each to the rank that has least to do, so that no rank waits long.
+        Items are dealt in the order of `alike`, so that those which can run together stay together.
         """
         if self.count == 1:
             return list(items)
         costs = [cost(item) for item in items]
-        load = [0.0] * self.count
-        mine = []
-        for place in sorted(range(len(items)), key=lambda place: (-costs[place], place)):
-            rank = load.index(min(load))
-            load[rank] += costs[place]
-            if rank == self.rank:
+        total = sum(costs)
+        passed, mine = 0.0, []
+        for place in sorted(range(len(items)), key=lambda place: (alike(items[place]), place)):
+            middle = passed + costs[place] / 2
+            passed += costs[place]
+            if min(self.count - 1, int(middle / total * self.count) if total else 0) == self.rank:
                 mine.append(place)
         return [items[place] for place in sorted(mine)]
 

@@ -33,6 +33,7 @@ from assets.checkpoints.measurement import (
     put_aside,
     score_together,
     screens_a_step,
+    share_screens,
     thin,
 )
 from assets.checkpoints.ranks import Ranks, together
@@ -119,14 +120,19 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     best = BestWeights(stage.work / "best.safetensors", model, ranks)
 
     def evaluate(step: int) -> dict[str, float]:
-        figures = {"heldout/accuracy": accuracy(measure(curve))} if curve else {}
-        if validation:
-            figures["validation/accuracy"] = accuracy(measure(validation))
-            best.offer(step, figures["validation/accuracy"])
-        return figures
+        return {**({"heldout/accuracy": accuracy(measure(curve))} if curve else {}), **validate(step)}
+
+    def validate(step: int) -> dict[str, float]:
+        if not validation:
+            return {}
+        score = accuracy(measure(validation))
+        best.offer(step, score)
+        return {"validation/accuracy": score}
 
     before = measure(heldout)
-    for name, value in evaluate(0).items():
+    known = {sample.id: match for sample, match in zip(heldout, before, strict=True)}
+    at_first = {"heldout/accuracy": accuracy([known[sample.id] for sample in curve])} if curve else {}
+    for name, value in {**at_first, **validate(0)}.items():
         stage.metric(name, value, 0)
     learner = Learner(stage, agent, model, processor, screens, ranks)
     train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks)
@@ -186,8 +192,7 @@ class Learner:
 
         settings, ranks = self._settings, self._ranks
         dealt = self._deck.deal(number // settings.uses * self._screens, self._screens)
-        mine = ranks.share(dealt, lambda screen: len(screen.samples))
-        samples = [sample for screen in mine for sample in screen.samples]
+        samples = share_screens(ranks, dealt)
         seed = self._stage.rng("answers", number, ranks.rank).getrandbits(62)
         groups = self._sampler.draw(self._model, samples, settings.samples, seed)
         rewards = torch.tensor(

@@ -35,11 +35,14 @@ from tests.checkpoints.test_training import command, digest, run, surroundings
 )
 def test_shares_are_a_fair_partition_in_order(costs: list[float], count: int) -> None:
     places = list(range(len(costs)))
-    shares = [Ranks(rank, count).share(places, lambda place: costs[place]) for rank in range(count)]
+    shares = [
+        Ranks(rank, count).share(places, lambda place: costs[place], lambda place: -place) for rank in range(count)
+    ]
     assert sorted(place for share in shares for place in share) == places
     assert all(share == sorted(share) for share in shares)
+    assert [place for share in reversed(shares) for place in share] == places  # what is alike stays together
     loads = [sum(costs[place] for place in share) for share in shares]
-    assert max(loads) - min(loads) <= max(costs, default=0.0) + 1e-6
+    assert max(loads) - min(loads) <= 2 * max(costs, default=0.0) + 1e-6
 
 
 def test_one_rank_alone_changes_nothing() -> None:
