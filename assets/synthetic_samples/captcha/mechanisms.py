@@ -531,10 +531,10 @@ def stations_along(path: Sequence[Point], start: float, end: float) -> list[Poin
 
 
 def _kept(path: Sequence[Point], first: int, last: int) -> set[int]:
-    """The points of a part of a polyline from which it is nowhere off by more than `BEND`: Douglas and Peucker, 1973."""
-    off = {at: off_leg(path[at], (path[first], path[last])) for at in range(first + 1, last)}
-    farthest = max(off, key=lambda at: off[at], default=first)
-    if off.get(farthest, 0) <= BEND:
+    """The points of a part of a polyline off whose legs it is nowhere more than `BEND`: Douglas and Peucker, 1973."""
+    leg = (path[first], path[last])
+    off, farthest = max(((off_leg(path[at], leg), at) for at in range(first + 1, last)), default=(0.0, first))
+    if off <= BEND:
         return {first, last}
     return _kept(path, first, farthest) | _kept(path, farthest, last)
 
