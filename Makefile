@@ -25,7 +25,7 @@ ui: install  ## the Dagster and MLflow pages, on loopback
 	@$(BIN)/hesper ui
 
 bench: install  ## reports/bench.json; ONLY=name for one
-	@$(BIN)/python -m tests.performance $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m tests.performance $(if $(ONLY),--only "$(ONLY)")
 
 lint: install  ## format, lint, types, import rules
 	@$(BIN)/ruff format --check .

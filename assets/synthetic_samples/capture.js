@@ -224,7 +224,7 @@
       hits,
       stray: hits === 9 ? strayOf(sides, reaches) : 0,
       draws: draws(area),
-    }]);
+    }, box]);
   }
   const isControl = new Set(controls);
   const inControl = (element) => {
@@ -255,7 +255,7 @@
       hits: visible ? hitsOf(sides, (top) => top !== null && (top === element || element.contains(top) || top.contains(element))) : 0,
       stray: 0,
       draws: true,
-    }]);
+    }, box]);
   }
   for (const element of document.querySelectorAll("[data-icon], svg")) {
     if (iconOf(element) === undefined || inControl(element) || !shown(element)) continue;
@@ -278,12 +278,12 @@
       hits: visible ? hitsOf(sides, (top) => top !== null && (element.contains(top) || top.contains(element))) : 0,
       stray: 0,
       draws: true,
-    }]);
+    }, box]);
   }
-  // In document order, without what lies wholly outside the screen.
+  // In document order, without what lies wholly outside the screen; a fraction of a pixel at its edge lies on it.
   found.sort(([a], [b]) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1));
-  const touches = ({ box: [x0, y0, x1, y1] }) => x1 > 0 && y1 > 0 && x0 < innerWidth && y0 < innerHeight;
-  const kept = found.filter(([, node]) => touches(node));
+  const touches = (box) => box.right > 0 && box.bottom > 0 && box.left < innerWidth && box.top < innerHeight;
+  const kept = found.filter(([, , box]) => touches(box));
   window.captured = kept.map(([element]) => element);
   return JSON.stringify({
     groups: groups.map((element) => {

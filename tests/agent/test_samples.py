@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from assets.agent import samples as samples_module
 from assets.agent.matching import match_step
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, group_screens, load_samples, load_screens
 from assets.errors import InputError
@@ -60,6 +63,34 @@ def test_synthetic_screens_keep_what_the_page_told(project: Path):
     assert [element.label for element in screens[1].elements] == ["Open", "发送"]
     assert screens[1].elements[0].box == (16.0, 0.0, 56.0, 24.0)
     assert len(screens[1].samples) == 4
+
+
+@pytest.mark.parametrize("domain", ["grounding", "mobile"])
+def test_pictures_of_large_tables_stay_in_them(project: Path, domain: str, monkeypatch: pytest.MonkeyPatch):
+    folder = project / TABLE_OF_DOMAIN[domain]
+    kept = load_screens(folder, domain, "train")
+    monkeypatch.setattr(samples_module, "KEPT_BYTES", 0)
+    stored = load_screens(folder, domain, "train")
+    assert not any(isinstance(screen.picture, bytes) for screen in stored)
+    assert [screen.image for screen in stored] == [screen.image for screen in kept]
+    assert [[(it.id, it.image) for it in s.samples] for s in stored] == [
+        [(it.id, it.image) for it in s.samples] for s in kept
+    ]
+    assert [screen.elements for screen in stored] == [screen.elements for screen in kept]
+
+
+def test_a_table_that_is_changed_meanwhile_is_an_error(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(samples_module, "KEPT_BYTES", 0)
+    table = tmp_path / "train-00000.parquet"
+    shutil.copyfile(next((project / TABLE_OF_DOMAIN["grounding"]).glob("train-*")), table)
+    screen, *_ = load_screens(tmp_path, "grounding", "train")
+    rows = pq.read_table(table)
+    pq.write_table(rows.take(list(range(len(rows)))[::-1]), table)
+    with pytest.raises(InputError, match="changed"):
+        _ = screen.image
+    table.unlink()
+    with pytest.raises(InputError, match="changed"):
+        _ = screen.image
 
 
 def test_what_is_missing_is_named(tmp_path: Path):

@@ -43,7 +43,7 @@ def sample(domain: str, group: str, number: int, refusal: bool = False) -> Sampl
         domain=domain,
         split="heldout",
         group=group,
-        image=b"",
+        picture=b"",
         width=192,
         height=192,
         platform="web" if domain == "web" else None,

@@ -38,9 +38,11 @@ LISTEN = """(controls) => {
   for (const kind of ["pointerdown", "pointerup", "mouseup"]) {
     window.addEventListener(kind, (event) => event.stopImmediatePropagation(), true);
   }
+  // A label hands its click on to its control, which the page need not hear of: it closes its menus at any click.
   window.addEventListener("click", (event) => {
-    const label = event.composedPath().find((element) => element instanceof HTMLLabelElement);
-    if (innermost(event) === undefined && !label) still(event);
+    if (innermost(event) !== undefined) return;
+    event.stopImmediatePropagation();
+    if (!event.composedPath().some((element) => element instanceof HTMLLabelElement)) event.preventDefault();
   }, true);
 }"""
 

@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from assets.synthetic_samples.captcha import drag_to_end, rotation, slider_puzzl
 from assets.synthetic_samples.captcha.entry import plain
 from assets.synthetic_samples.captcha.latent import Facts, Puzzle, PuzzleType, draw_puzzle
 from assets.synthetic_samples.captcha.mechanisms import (
+    BEND,
     Control,
     Freedom,
     Mechanism,
@@ -24,6 +26,7 @@ from assets.synthetic_samples.captcha.mechanisms import (
     apart,
     bearing,
     crosses,
+    off_leg,
     path_length,
     point_along,
     search,
@@ -104,13 +107,16 @@ def test_a_leg_crosses_what_it_goes_through_and_not_what_lies_beyond(start: Any,
     st.floats(0, 1, allow_subnormal=False),
     st.floats(0, 1, allow_subnormal=False),
 )
-def test_stations_are_as_far_apart_as_the_way_between_them(path: Any, one: float, other: float) -> None:
+def test_drags_from_station_to_station_follow_the_path(path: Any, one: float, other: float) -> None:
     length = path_length(path)
-    places = stations_along(path, one * length, other * length)
-    assert places[0] == pytest.approx(point_along(path, one * length), abs=1e-6)
-    assert places[-1] == pytest.approx(point_along(path, other * length), abs=1e-6)
-    # Corners within a pixel of an end are left out.
-    assert path_length(places) == pytest.approx(abs(one - other) * length, abs=4)
+    ways = (one * length, other * length)
+    places = stations_along(path, *ways)
+    assert places[0] == pytest.approx(point_along(path, ways[0]), abs=1e-6)
+    assert places[-1] == pytest.approx(point_along(path, ways[1]), abs=1e-6)
+    for step in range(21):
+        point = point_along(path, ways[0] + (ways[1] - ways[0]) * step / 20)
+        # Corners within a pixel of an end are left out.
+        assert min(off_leg(point, leg) for leg in pairwise(places)) <= 2 * BEND + 2
 
 
 def test_a_part_moves_as_its_motions_say() -> None:
@@ -239,8 +245,10 @@ def test_a_handle_can_be_held_and_moved_back_and_forth_before_it_is_released(pag
     assert verdict(page) == "accepted"
 
 
-def test_a_corner_cannot_be_cut(page: Page) -> None:
-    drawn = puzzle(TYPES["rail_with_corners"], 2, 1)
+@pytest.mark.parametrize("name", ["rail_with_corners", "curved_rail"])
+@pytest.mark.parametrize("difficulty", range(1, 6))
+def test_no_corner_or_bend_can_be_cut(page: Page, name: str, difficulty: int) -> None:
+    drawn = puzzle(TYPES[name], 2, difficulty)
     x, y = put(page, drawn)
     stations = [(a + x, b + y) for a, b in drawn.facts["path"]]
     for way, expected in ((stations, "accepted"), ((stations[0], stations[-1]), "rejected")):

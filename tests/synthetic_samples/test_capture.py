@@ -109,6 +109,14 @@ def test_clicks_in_the_box_reach_the_target_and_clicks_beside_it_do_not(browser:
     assert [it.target.name for it in clicked if not it.true] == []
 
 
+def test_a_page_does_not_hear_of_the_clicks(browser: InterfacePage) -> None:
+    heard = "<script>window.heard = 0; document.addEventListener('click', () => { window.heard += 1; })</script>"
+    captured = browser.capture(SETTINGS.replace("</body>", f"{heard}</body>"), SIZE)
+    assert any(node.role == "checkbox" for node in captured.targets), "clicked by way of its label too"
+    assert all(it.true for it in act(browser, captured.nodes, captured.targets))
+    assert browser.page.evaluate("window.heard") == 0
+
+
 def test_clicks_prove_nothing_of_what_is_no_target(browser: InterfacePage) -> None:
     captured = browser.capture(page(BUTTON + f'<i style="{PLACE}left:55px;top:30px"></i>'), SIZE)
     (clicked,) = act(browser, captured.nodes, tuple(node for node in captured.nodes if node.kind == "control"))

@@ -117,6 +117,14 @@ def test_a_group_that_goes_on_below_the_screen_has_no_last(browser: InterfacePag
     assert not [query for query in absent_queries(captured, [], random.Random(1)) if query.ordinal]
 
 
+@pytest.mark.parametrize("shows", [0.3, 20])
+def test_a_row_of_which_a_fraction_of_a_pixel_shows_is_on_the_screen(browser: InterfacePage, shows: float) -> None:
+    above = f'<div style="height:{SIZE[1] - 40 - shows}px"></div>'
+    rows = "".join(f'<div style="height:40px">{switch(name, False)}</div>' for name in ("One", "Two"))
+    captured = browser.capture(page(above + rows), SIZE)
+    assert [node.name for node in captured.nodes if node.role == "switch"] == ["One", "Two"]
+
+
 @pytest.mark.parametrize("locale", ["en", "zh"])
 def test_every_query_can_be_said_in_both_languages(settings: Capture, locale: Any) -> None:
     rng = random.Random(2)

@@ -54,10 +54,10 @@ def _rail_moves(facts: Facts) -> Mechanism:
     """A handle on a rail across the picture."""
     path = tuple((x, y) for x, y in facts["path"])
     length = facts.get("length", path_length(path))
-    control = Control("guided" if facts.get("corners") else "rail", "slider", (0,), path)
+    control = Control("guided" if facts.get("bends") else "rail", "slider", (0,), path)
     motion = Motion("along", "slider", 0, path=path)
     size = (facts["size"][0], facts["size"][1])
-    # Around corners it takes a drag for each leg.
+    # Around bends and corners it takes several drags.
     return Mechanism(size, (Freedom(0, 0, length),), (control,), (motion,), confirm=control.kind == "guided")
 
 
@@ -88,13 +88,13 @@ def _draw_straight(draft: Draft) -> tuple[Facts, Answer]:
 
 
 def _draw_curve(draft: Draft) -> tuple[Facts, Answer]:
-    """A wave of one bend or more."""
+    """A wave of one bend or more, which one straight drag doesn't follow."""
     rng, width, height = draft.rng, draft.width, draft.height
     bends, swing = draft.grade(0.5, 1.5), (height / 2 - MARGIN) * rng.choice((-1, 1))
     steps = [index / 60 for index in range(61)]
     reach = width - 2 * MARGIN
     path = [(MARGIN + reach * step, height / 2 + swing * math.sin(2 * math.pi * bends * step)) for step in steps]
-    return _to_end(draft, path[:: rng.choice((1, -1))])
+    return _to_end(draft, path[:: rng.choice((1, -1))], bends=True)
 
 
 def _draw_corners(draft: Draft) -> tuple[Facts, Answer]:
@@ -114,7 +114,7 @@ def _draw_corners(draft: Draft) -> tuple[Facts, Answer]:
         path += [(columns[1], rows[0]), (columns[1], rows[1]), (columns[2], rows[1]), (columns[2], rows[0])]
     if rng.random() < 0.5:
         path = [(width - x, y) for x, y in path]
-    return _to_end(draft, path, corners=True)
+    return _to_end(draft, path, bends=True)
 
 
 def _paint_rail(canvas: Canvas, facts: Facts) -> str:
@@ -523,8 +523,11 @@ TYPES = (
         _rail_moves,
         only(_rail_moves, _off_end),
         _paint_rail,
-        ("Drag the slider along the curve to its end", "Follow the bends with the handle as far as the flag"),
-        ("沿曲线将滑块拖到终点", "请让手柄顺着弯道到达旗子"),
+        (
+            "Drag the slider along the curve to its end, bend by bend, and confirm",
+            "Follow the bends with the handle as far as the flag, then confirm",
+        ),
+        ("沿曲线逐弯将滑块拖到终点并确认", "请让手柄顺着弯道到达旗子后确认"),
     ),
     _type(
         "rail_with_corners",

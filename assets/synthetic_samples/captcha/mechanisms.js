@@ -78,19 +78,23 @@ captcha.mechanics.mechanisms = (frame, rule, answer) => {
     const edge = frame.getBoundingClientRect();
     return [event.clientX - edge.left, event.clientY - edge.top];
   };
-  const CORNER = 6; // Pixels within which of a corner a guided part can turn it.
   const STRAY = 40; // Pixels that the pointer can be off a guided part's rail before it loses the part.
-  // The way to the nearest point of a path, and how far off it is; from a place on it, only along its leg.
+  const AHEAD = 12; // Pixels of its rail that a guided part looks ahead and back for what is nearest.
+  const STEP = 4; // Pixels after which a guided part looks again, however far the pointer has leapt.
+  // The way to the nearest point of a path, and how far off it is; from a place on it, only AHEAD or back.
   const wayTo = (path, point, from) => {
     let [passed, least, way] = [0, Infinity, 0];
     for (let leg = 1; leg < path.length; leg += 1) {
       const [start, end] = [path[leg - 1], path[leg]];
       const [dx, dy] = [end[0] - start[0], end[1] - start[1]];
       const length = Math.hypot(dx, dy);
-      const share = between(((point[0] - start[0]) * dx + (point[1] - start[1]) * dy) / length ** 2, 0, 1);
-      const distance = Math.hypot(point[0] - start[0] - share * dx, point[1] - start[1] - share * dy);
-      const open = from === null || (from >= passed - CORNER && from <= passed + length + CORNER);
-      if (open && distance < least) [least, way] = [distance, passed + share * length];
+      const [low, high] = from === null ? [0, 1] : [(from - AHEAD - passed) / length, (from + AHEAD - passed) / length];
+      if (low <= 1 && high >= 0) {
+        const nearest = ((point[0] - start[0]) * dx + (point[1] - start[1]) * dy) / length ** 2;
+        const share = between(nearest, Math.max(low, 0), Math.min(high, 1));
+        const distance = Math.hypot(point[0] - start[0] - share * dx, point[1] - start[1] - share * dy);
+        if (distance < least) [least, way] = [distance, passed + share * length];
+      }
       passed += length;
     }
     return [way, least];
@@ -98,7 +102,7 @@ captcha.mechanics.mechanisms = (frame, rule, answer) => {
   const bearing = (centre, point) => (Math.atan2(point[1] - centre[1], point[0] - centre[0]) * 180) / Math.PI;
 
   let held = null;
-  let before = 0;
+  let last = null;
   const release = () => {
     held = null;
     if (!rule.confirm) answer(isRight());
@@ -108,13 +112,19 @@ captcha.mechanics.mechanisms = (frame, rule, answer) => {
     const [first, second] = held.freedoms;
     if (held.kind === "rail") set(first, wayTo(held.path, point, null)[0]);
     else if (held.kind === "guided") {
-      const [way, off] = wayTo(held.path, point, values[first]);
-      if (off > STRAY) return release();
-      set(first, way);
+      const steps = Math.ceil(Math.hypot(point[0] - last[0], point[1] - last[1]) / STEP);
+      for (let step = 1; step <= steps; step += 1) {
+        const at = last.map((start, axis) => start + (step / steps) * (point[axis] - start));
+        const [way, off] = wayTo(held.path, at, values[first]);
+        if (off > STRAY) {
+          release();
+          break;
+        }
+        set(first, way);
+      }
     } else if (held.kind === "turn") {
-      const now = bearing(held.centre, point);
-      set(first, values[first] + ((((now - before + 180) % 360) + 360) % 360) - 180);
-      before = now;
+      const by = bearing(held.centre, point) - bearing(held.centre, last);
+      set(first, values[first] + ((((by + 180) % 360) + 360) % 360) - 180);
     } else {
       const from = [values[first], values[second]];
       set(first, point[0]);
@@ -125,6 +135,7 @@ captcha.mechanics.mechanisms = (frame, rule, answer) => {
         release();
       }
     }
+    last = point;
     show();
   };
 
@@ -134,7 +145,7 @@ captcha.mechanics.mechanisms = (frame, rule, answer) => {
   };
   frame.addEventListener("pointerdown", (event) => {
     held = inputAt(event, false);
-    if (held !== null) before = bearing(held.centre, positionOf(event));
+    last = positionOf(event);
   });
   window.addEventListener("pointermove", (event) => {
     if (held !== null) follow(event);

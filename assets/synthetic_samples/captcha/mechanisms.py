@@ -51,8 +51,8 @@ class Control:
     """What can be taken hold of, and what that changes.
 
     rail     the part's centre follows the pointer to the nearest point of `path`; the freedom is the way from its start
-    guided   the same, but from one leg of the path the part passes to the next only at their corner, and it is lost,
-             as if released, when the pointer strays from it
+    guided   the same, but the part moves along the path and never leaps from one stretch of it to another, and it is
+             lost, as if released, when the pointer strays from it
     turn     the part turns about `centre` with the pointer, and the freedom with it; `narrow` parts, like a hand of a
              clock, are taken hold of where they point
     free     the part's centre follows the pointer; the two freedoms are its x and y
@@ -513,15 +513,39 @@ def point_along(path: Sequence[Point], way: float) -> Point:
     return path[-1]
 
 
+BEND = 14.0
+"""Pixels by which straight drags may be off a bend that they follow: much less than `STRAY` in mechanisms.js."""
+
+
 def stations_along(path: Sequence[Point], start: float, end: float) -> list[Point]:
-    """Two places on a polyline, given by their ways from its start, and the corners between them."""
+    """Two places on a polyline, given by their ways from its start, and those between them by which drags follow it."""
+    kept = _kept(path, 0, len(path) - 1)
     corners, way = [], 0.0
-    for one, other in pairwise(path):
+    for number, (one, other) in enumerate(pairwise(path), 1):
         way += math.dist(one, other)
-        corners.append(way)
+        if number in kept:
+            corners.append(way)
     low, high = sorted((start, end))
     ways = [low, *(corner for corner in corners if low + 1 < corner < high - 1), high]
     return [point_along(path, way) for way in (ways if start <= end else reversed(ways))]
+
+
+def _kept(path: Sequence[Point], first: int, last: int) -> set[int]:
+    """The points of a part of a polyline off whose legs it is nowhere more than `BEND`: Douglas and Peucker, 1973."""
+    leg = (path[first], path[last])
+    off, farthest = max(((off_leg(path[at], leg), at) for at in range(first + 1, last)), default=(0.0, first))
+    if off <= BEND:
+        return {first, last}
+    return _kept(path, first, farthest) | _kept(path, farthest, last)
+
+
+def off_leg(point: Point, leg: tuple[Point, Point]) -> float:
+    """How far a point is from a straight leg."""
+    (x0, y0), (x1, y1) = leg
+    length = math.dist(*leg)
+    along = ((point[0] - x0) * (x1 - x0) + (point[1] - y0) * (y1 - y0)) / length**2 if length else 0.0
+    share = max(0.0, min(along, 1.0))
+    return math.dist(point, (x0 + share * (x1 - x0), y0 + share * (y1 - y0)))
 
 
 def around(point: Point, half: float) -> Box:
