@@ -50,7 +50,6 @@ class Parameters(StageParameters):
         least_ink: share of the pixels that must differ from the commonest colour, or the screen counts as blank.
         processes: browsers and displays at work at once.
         thumbnail: side of a picture of the contact sheet, in pixels.
-        phone: which phone is driven: simulated ones, or what an ADB server elsewhere has.
     """
 
     kinds: tuple[Literal["phone", "site", "miniwob", "desktop"], ...]
@@ -64,7 +63,6 @@ class Parameters(StageParameters):
     least_ink: PositiveFloat
     processes: PositiveInt
     thumbnail: PositiveInt
-    phone: PhoneParameters = PhoneParameters()
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,8 @@ def run(stage: Stage[Parameters]) -> None:
         (Job(app, screen_of(app, screen, parameters), parameters) for app in apps),
         key=lambda job: (job.app.kind != "desktop", job.app.scale != "full", job.app.platform, job.app.id),
     )
-    found = spread(
-        jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, parameters.phone
-    )
+    phone = stage.section("phone", PhoneParameters)
+    found = spread(jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, phone)
     probes: dict[str, Probe] = {}
     for index, probe in stage.progress(found, "apps", total=len(jobs)):
         probes[jobs[index].app.id] = probe

@@ -178,6 +178,7 @@ def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
     (tmp_path / "params.yaml").write_text(
         "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
+        "phone: {}\n"
         "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1, attempts: 2,"
         " actions: 200, waits: 0, seconds: 300, least_ink: 0.005, processes: 1, thumbnail: 64}\n",
         encoding="utf-8",
