@@ -38,6 +38,7 @@ from assets.benchmark_scores.scores import (
     write_gains,
     write_scores,
 )
+from assets.environments.phone import PhoneParameters
 from assets.environments.task import TaskContract
 from assets.environments.workers import spread
 from assets.stage import Stage, StageParameters
@@ -135,7 +136,8 @@ def _ask(stage: Stage[Parameters], checkpoints: Sequence[Checkpoint]) -> dict[st
         if not answers[name].is_file()
     ]
     size = stage.section("agent", AgentParameters).screen
-    examined = spread(open_questions, examine, size, stage.parameters.processes)
+    phone = stage.section("phone", PhoneParameters)
+    examined = spread(open_questions, examine, size, stage.parameters.processes, phone=phone)
     for index, cases in stage.progress(examined, "agents", total=len(open_questions)):
         name = open_questions[index].name
         unfinished = answers[name].with_suffix(".partial")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from assets.agent.actions import Action, from_pixel
 from assets.agent.parameters import AgentParameters
@@ -45,11 +45,11 @@ class Parameters(StageParameters):
         most: most apps of each kind, scale and split, in the order of their ids; 0 takes them all.
         attempts: how often a broken probe is tried before the app counts as broken.
         actions: most actions that the walk through one app may take.
+        waits: how often to Wait for something to act on, on a screen that begins without.
         seconds: time for one app, after which its browser or display counts as hung.
         least_ink: share of the pixels that must differ from the commonest colour, or the screen counts as blank.
         processes: browsers and displays at work at once.
         thumbnail: side of a picture of the contact sheet, in pixels.
-        phone: which phone is driven: simulated ones, or what an ADB server elsewhere has.
     """
 
     kinds: tuple[Literal["phone", "site", "miniwob", "desktop"], ...]
@@ -58,11 +58,11 @@ class Parameters(StageParameters):
     most: int
     attempts: PositiveInt
     actions: PositiveInt
+    waits: NonNegativeInt
     seconds: PositiveFloat
     least_ink: PositiveFloat
     processes: PositiveInt
     thumbnail: PositiveInt
-    phone: PhoneParameters = PhoneParameters()
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Probe:
     """What a probe found.
 
     Attributes:
-        elements: how many are visible at the start.
-        digest: of the initial state.
+        elements: how many are visible at the start, or after the waits that it took for one to appear.
+        digest: of the state then.
         reached: the named screens that real taps led to, in the order they were reached.
         actions: how many the walk took.
         trouble: why the app is not fit for use; empty where it is.
         fault: whose that is, the `app`'s or the `infrastructure`'s.
-        screenshot: the first screen, PNG.
+        screenshot: of the screen then, PNG.
     """
 
     elements: int = 0
@@ -111,9 +111,8 @@ def run(stage: Stage[Parameters]) -> None:
         (Job(app, screen_of(app, screen, parameters), parameters) for app in apps),
         key=lambda job: (job.app.kind != "desktop", job.app.scale != "full", job.app.platform, job.app.id),
     )
-    found = spread(
-        jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, parameters.phone
-    )
+    phone = stage.section("phone", PhoneParameters)
+    found = spread(jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, phone)
     probes: dict[str, Probe] = {}
     for index, probe in stage.progress(found, "apps", total=len(jobs)):
         probes[jobs[index].app.id] = probe
@@ -204,9 +203,20 @@ def lost(job: Job, error: InfrastructureError) -> Probe:
 def _probe(session: Session, job: Job) -> Probe:
     app = job.app
     task = TaskContract("probe", app.platform, app.id, app.locale, "", initial_state=_initial(app))
+    waits = 0
     session.reset(task)
+    while not (elements := [element for element in session.elements() if element.visible]):
+        if waits == job.parameters.waits:
+            break
+        session.act(Action("Wait"))
+        waits += 1
+
+    def begin() -> None:
+        session.reset(task)
+        for _ in range(waits):
+            session.act(Action("Wait"))
+
     first, digest = session.observe(), session.digest()
-    elements = [element for element in session.elements() if element.visible]
     known = Probe(len(elements), digest, screenshot=first.png)
 
     def broken(trouble: str) -> Probe:
@@ -218,7 +228,7 @@ def _probe(session: Session, job: Job) -> Probe:
         return broken("nothing on the screen can be acted on")
     session.act(Action("Click", point=from_pixel(*elements[0].center, *job.size)))
     touched, snapshot = (session.observe().png, session.digest()), session.snapshot()
-    session.reset(task)
+    begin()
     if session.digest() != digest:
         return broken("a reset leads to another state")
     if session.observe().png != first.png:
@@ -227,7 +237,7 @@ def _probe(session: Session, job: Job) -> Probe:
     if (session.observe().png, session.digest()) != touched:
         return broken("a snapshot does not come back as it was")
     if app.screens:
-        session.reset(task)
+        begin()
         done = walk(session, app.screens, hints(app), job.size, job.parameters.actions)
         known = replace(known, reached=tuple(done.reached), actions=done.actions)
         if len(known.reached) < len(app.screens):

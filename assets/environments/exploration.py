@@ -77,6 +77,14 @@ def walk(session: Session, named: Collection[str], hints: Hints, size: tuple[int
     return explorer.walk
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """A moment that the walk comes back to: the session's snapshot, and its state, which is not read again."""
+
+    snapshot: Any
+    state: dict[str, Any]
+
+
 class _Explorer:
     def __init__(self, session: Session, missing: set[str], hints: Hints, size: tuple[int, int], most: int) -> None:
         self.walk = Walk()
@@ -88,25 +96,26 @@ class _Explorer:
         self._views: set[str] = set()
         self._pressed: Counter[str] = Counter()
         self._tries: Counter[str] = Counter()
-        self._later: list[tuple[int, int, Any]] = []
+        self._later: list[tuple[int, int, _Moment]] = []
         self._planned = 0
         self._left: Any = None
 
     def run(self) -> None:
-        if self._arrive(self._session.state()):
-            self._go_on()
+        state = self._session.state()
+        if self._arrive(state):
+            self._go_on(self._moment(state))
         while self._later and not self._done:
-            job, _, snapshot = heapq.heappop(self._later)
-            self._session.restore(snapshot)
+            job, _, start = heapq.heappop(self._later)
+            self._session.restore(start.snapshot)
             if job == _FILL:
-                self._fill()
+                self._fill(start)
             elif job == _SENT:
                 self._tries.clear()
-                self._go_on()
+                self._go_on(start)
             elif job == _CHANGED:
-                self._go_on()
+                self._go_on(start)
             else:
-                self._press_all(snapshot, lambda element: not self._leads(element))
+                self._press_all(start, lambda element: not self._leads(element))
 
     @property
     def _done(self) -> bool:
@@ -123,22 +132,26 @@ class _Explorer:
         self._views.add(key)
         return fresh
 
-    def _go_on(self) -> None:
+    def _moment(self, state: dict[str, Any]) -> _Moment:
+        """The present one, whose state was just read."""
+        return _Moment(self._session.snapshot(), state)
+
+    def _go_on(self, start: _Moment) -> None:
         """From here, press what leads on, and so from wherever that leads; the rest of this view is for later."""
         if self._done:
             return
-        start = self._session.snapshot()
         self._press_all(start, self._leads)
         self._plan(_FILL, start)
         self._plan(_REST, start)
 
-    def _plan(self, job: int, snapshot: Any) -> None:
+    def _plan(self, job: int, start: _Moment) -> None:
         self._planned += 1
-        heapq.heappush(self._later, (job, self._planned, snapshot))
+        heapq.heappush(self._later, (job, self._planned, start))
 
-    def _press_all(self, start: Any, wanted: Callable[[Element], bool]) -> None:
+    def _press_all(self, start: _Moment, wanted: Callable[[Element], bool]) -> None:
         """Press what is wanted of this view. Stays wherever the last press led to."""
-        for here, before, elements in self._scrolled(start, wanted):
+        for here, elements in self._scrolled(start, wanted):
+            before = here.state
             for element in sorted(elements, key=lambda element: self._pressed[element.id]):
                 if self._done:
                     return
@@ -149,19 +162,20 @@ class _Explorer:
                 after = self._session.state()
                 if after == before:
                     continue
+                there, stayed = self._moment(after), places(after) == places(before)
                 if _data(after) != _data(before) and self._pressed[element.id] == 1:
                     self._tries.clear()  # what led nowhere may lead on now: a list may have another row
-                    self._plan(_CHANGED if places(after) == places(before) else _SENT, self._session.snapshot())
+                    self._plan(_CHANGED if stayed else _SENT, there)
                 if self._arrive(after) or self._is_new(after, before):
-                    self._go_on()
-                elif places(after) == places(before):  # what was locked here may be open now
-                    self._plan(_CHANGED, self._session.snapshot())
-                self._left = here
+                    self._go_on(there)
+                elif stayed:  # what was locked here may be open now
+                    self._plan(_CHANGED, there)
+                self._left = here.snapshot
 
-    def _fill(self) -> None:
+    def _fill(self, start: _Moment) -> None:
         """Type something into every field of this view, tick what is to be ticked, and go on from there."""
         filled = False
-        for _, _, elements in self._scrolled(self._session.snapshot(), lambda element: element.kind in FORM_KINDS):
+        for _, elements in self._scrolled(start, lambda element: element.kind in FORM_KINDS):
             for element in elements:
                 if element.kind not in FORM_KINDS or self._pressed[element.id]:
                     continue
@@ -171,17 +185,16 @@ class _Explorer:
                     self._act(Action("Type", content=self._hints.samples.get(name, "12")))
                 filled = True
         if filled:
-            self._arrive(self._session.state())
-            start = self._session.snapshot()
-            self._go_on()
+            state = self._session.state()
+            self._arrive(state)
+            filled_in = self._moment(state)
+            self._go_on(filled_in)
             if not self._done:  # a form is sent by one of its buttons
-                self._session.restore(start)
-                self._press_all(start, lambda element: element.kind == "button" and not self._leads(element))
+                self._session.restore(filled_in.snapshot)
+                self._press_all(filled_in, lambda element: element.kind == "button" and not self._leads(element))
 
-    def _scrolled(
-        self, start: Any, wanted: Callable[[Element], bool]
-    ) -> Iterator[tuple[Any, dict[str, Any], list[Element]]]:
-        """Snapshot, state and what is newly in sight: here, and after each scroll as long as more is wanted below."""
+    def _scrolled(self, start: _Moment, wanted: Callable[[Element], bool]) -> Iterator[tuple[_Moment, list[Element]]]:
+        """The moment and what is newly in sight: here, and after each scroll as long as more is wanted below."""
         self._left = None
         seen: set[str] = set()
         here = start
@@ -191,12 +204,12 @@ class _Explorer:
             if seen and not new:
                 return
             seen.update(element.id for element in new)
-            yield here, self._session.state(), new
+            yield here, new
             if self._done or not any(wanted(element) for element in elements if element.id not in seen):
                 return
             self._return()
             self._act(Action("Swipe", point=(500, 700), end=(500, 300)))
-            here = self._session.snapshot()
+            here = self._moment(self._session.state())
 
     def _return(self) -> None:
         """Back to the view that the last press left, if it left one."""

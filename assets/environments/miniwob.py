@@ -52,10 +52,9 @@ FULL_HELDOUT = (
 
 RELOADED = (
     "chase-circle", "choose-date", "choose-date-easy", "choose-date-medium", "click-menu-2", "click-pie",
-    "click-pie-nodelay", "click-shades", "drag-items", "drag-items-grid",
-    "drag-sort-numbers", "form-sequence", "form-sequence-3", "moving-items", "order-food", "simon-says", "social-media",
-    "social-media-all", "social-media-some", "stock-market", "use-colorwheel", "use-colorwheel-2", "use-slider",
-    "use-slider-2", "use-spinner",
+    "click-pie-nodelay", "drag-items", "drag-items-grid", "drag-sort-numbers", "form-sequence", "form-sequence-3",
+    "moving-items", "order-food", "simon-says", "social-media", "social-media-all", "social-media-some", "stock-market",
+    "use-colorwheel", "use-colorwheel-2", "use-slider", "use-slider-2", "use-spinner",
 )  # fmt: skip
 """Pages that are loaded again for every episode: begun again, they are not the same as fresh."""
 
@@ -195,6 +194,9 @@ class MiniwobSession(PageSession):
 _HIDE = "#reward-display, #click-canvas, #sync-task-cover { display: none !important; } #query { overflow: hidden; }"
 _PAINTED = "await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));"
 """Pages make their pictures when an episode begins, and the browser reads them when it has time to."""
+_WRITTEN = "void document.getElementById('area').innerHTML;"
+"""What scripts change of a style stands among an element's attributes from when they are first read, after those that
+were set until then. Read after every change, their order is the page's, and does not tell who looked when."""
 
 _START = (
     """async ([seed, hide, pictures]) => {
@@ -214,6 +216,7 @@ _START = (
   core.startEpisodeReal();
   window.hesperClock?.advance(1);
   """
+    + _WRITTEN
     + _PAINTED
     + "}"
 )
@@ -225,6 +228,7 @@ _RESTART = (
   core.startEpisodeReal();
   window.hesperClock?.advance(1);
   """
+    + _WRITTEN
     + _PAINTED
     + "}"
 )
@@ -233,6 +237,7 @@ _TICK = (
   if (scrolled) await hesperClock.frames();
   hesperClock.advance(milliseconds);
   """
+    + _WRITTEN
     + _PAINTED
     + "}"
 )

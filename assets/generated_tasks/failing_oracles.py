@@ -71,14 +71,17 @@ class NeighbourOracle(FailingOracle):
         self._step = rng.choice([step for step in plan if step.target] or [None])
 
     def _carry_out(self, step: PlannedStep, observation: Observation) -> str:
-        element = find(self._session.elements(), step.target) if step is self._step else None
+        elements = self._session.elements() if step is self._step else []
+        element = find(elements, step.target)
         if element is None:
             return super()._carry_out(step, observation)
-        alike = [other for other in self._others(step.target) if other.kind == element.kind]
+        alike = [
+            other for other in elements if other.visible and other.id != step.target and other.kind == element.kind
+        ]
         if not alike:
             return super()._carry_out(step, observation)
         nearest = min(alike, key=lambda other: (_distance(other, element), other.id))
-        action = to_action(step, nearest, observation.width, observation.height)
+        action = to_action(step, nearest, elements, (observation.width, observation.height))
         return self._say(step.thought or element.label, action, [nearest.box])
 
 

@@ -20,6 +20,7 @@ from assets.environments.apps import find_spec, load_specs, load_themes
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
 from assets.environments.miniwob_oracles import ORACLES
+from assets.environments.phone import PhoneParameters
 from assets.environments.task import TaskContract, from_row, task_schema, to_row
 from assets.environments.workers import spread
 from assets.generated_tasks.app_candidates import app_candidates
@@ -81,7 +82,7 @@ def run(stage: Stage[Parameters]) -> None:
         solutions_schema(),
     )
     write_parquet(stage.output / "rejected.parquet", map(_rejected_row, rejected), _rejected_schema())
-    pairs = attack_pairs(tasks, parameters.attacks, size, stage.rng("attacks"))
+    pairs = attack_pairs(tasks, parameters.attacks, size, stage.rng("attacks"), stage.section("phone", PhoneParameters))
     write_parquet(stage.output / "attacks.parquet", pairs, attack_schema())
     _report(stage, accepted, rejected, len(pairs) // 2)
 
@@ -276,7 +277,10 @@ def _proven(stage: Stage[Parameters], families: Sequence[list[Candidate]], size:
     """The gate's verdicts in the order of the candidates. Those of a killed run are taken from its work folder."""
     files = [stage.work / f"family-{number:05d}.json" for number in range(len(families))]
     missing = [number for number, file in enumerate(files) if not file.exists()]
-    results = spread([families[number] for number in missing], prove_family, size, stage.parameters.processes)
+    phone = stage.section("phone", PhoneParameters)
+    results = spread(
+        [families[number] for number in missing], prove_family, size, stage.parameters.processes, phone=phone
+    )
     for index, verdicts in stage.progress(results, "families", total=len(missing)):
         partial = files[missing[index]].with_suffix(".partial")
         partial.write_text(json.dumps([*map(_to_json, verdicts)], ensure_ascii=False), encoding="utf-8")

@@ -18,7 +18,7 @@ from assets.generated_tasks.templates import BACK, thought_of_end, thought_of_ty
 
 
 class OraclePolicy:
-    """Follows the plan of a task: clicks the middle of each element and thinks its label.
+    """Follows the plan of a task: clicks each element, in its middle if that is free, and thinks its label.
 
     An element that is not on the screen ends the episode with a call for the user.
 
@@ -52,10 +52,11 @@ class OraclePolicy:
         return self._carry_out(self._plan.pop(0), observation)
 
     def _carry_out(self, step: PlannedStep, observation: Observation) -> str:
-        element = find(self._session.elements(), step.target) if step.target else None
+        elements = self._session.elements() if step.target else []
+        element = find(elements, step.target)
         if step.target and element is None:
             return self._say(thought_of_end(self._task.locale), Action("CallUser", content=""), [])
-        action = to_action(step, element, observation.width, observation.height)
+        action = to_action(step, element, elements, (observation.width, observation.height))
         thought = step.thought or (element.label if element is not None else self._thought(step))
         return self._say(thought, action, [element.box] if element is not None else [])
 
@@ -168,5 +169,5 @@ class MisclickingOracle(OraclePolicy):
         if element is None or not others:
             return super()._carry_out(step, observation)
         wrong = self._rng.choice(others)
-        action = to_action(step, wrong, observation.width, observation.height)
+        action = to_action(step, wrong, elements, (observation.width, observation.height))
         return self._say(step.thought or element.label, action, [wrong.box])

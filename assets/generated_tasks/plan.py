@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from assets.agent.actions import Action, from_pixel
-from assets.environments.session import Element, Session
+from assets.environments.session import Element, Session, free_point
 from assets.environments.task import TaskContract
 
 if TYPE_CHECKING:
@@ -79,9 +79,14 @@ def find(elements: list[Element], identity: str) -> Element | None:
     return next((element for element in elements if element.id == identity and element.visible), None)
 
 
-def to_action(step: PlannedStep, element: Element | None, width: int, height: int) -> Action:
-    """The step as an action; a pointing one aims at the middle of its element."""
-    point = None if element is None else from_pixel(*element.center, width, height)
+def to_action(step: PlannedStep, element: Element | None, elements: Iterable[Element], size: tuple[int, int]) -> Action:
+    """The step as an action; a pointing one aims at the middle of its element, or beside what lies upon that.
+
+    Args:
+        elements: what is on the screen.
+        size: width and height of the screen, in pixels.
+    """
+    point = None if element is None else from_pixel(*free_point(element, elements), *size)
     content = step.content if step.do in _WITH_CONTENT else None
     return Action(step.do, point=point, content=content, keys=step.keys)
 
@@ -111,7 +116,7 @@ def follow(
         Unreachable: an element of the plan is not on the screen.
     """
     for step in plan:
-        element = None
+        element, elements = None, list[Element]()
         if step.target or (watch is not None and step.do in SYSTEM_KEYS):
             elements = session.elements()
             element = find(elements, step.target) if step.target else None
@@ -119,7 +124,7 @@ def follow(
                 raise Unreachable(step.target)
             if watch is not None:
                 watch(step, elements)
-        session.act(to_action(step, element, *size))
+        session.act(to_action(step, element, elements, size))
 
 
 def read_off(reading: Reading, elements: Sequence[Element]) -> str:

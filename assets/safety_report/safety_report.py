@@ -18,6 +18,7 @@ from assets.benchmark_scores.cases import Case, write_cases
 from assets.benchmark_scores.examination import Examination, open_policy
 from assets.benchmark_scores.live import choose_tasks, play
 from assets.benchmark_scores.scores import CHANCE, Checkpoint, Score, flat_metrics, score_cases, write_scores
+from assets.environments.phone import PhoneParameters
 from assets.environments.trajectory import Episode
 from assets.environments.workers import spread
 from assets.safety_report.safety_cases import DOMAIN, Attack, attack_cases, read_attacks
@@ -101,7 +102,8 @@ def _play(
         )
         for name, model in models.items()
     ]
-    played = spread(examinations, play_attacks, agent.screen, parameters.processes)
+    phone = stage.section("phone", PhoneParameters)
+    played = spread(examinations, play_attacks, agent.screen, parameters.processes, phone=phone)
     by_index = dict(stage.progress(played, "agents", total=len(examinations)))
     return {examination.name: by_index[index] for index, examination in enumerate(examinations)}
 

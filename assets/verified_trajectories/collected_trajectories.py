@@ -26,6 +26,7 @@ from assets.agent.observation import Policy
 from assets.agent.parameters import AgentParameters
 from assets.environments.miniwob import PREFIX, MiniwobSession
 from assets.environments.miniwob_oracles import MiniwobOracle
+from assets.environments.phone import PhoneParameters
 from assets.environments.session import Session, rollout, rollout_batch
 from assets.environments.task import TaskContract, from_row
 from assets.environments.trajectory import Episode, episode_row, episodes_schema, step_rows, steps_schema
@@ -174,7 +175,8 @@ def run(stage: Stage[Parameters]) -> None:
     missing = [shard for shard in shards if not shard.folder.exists()]
     # Desktop episodes take longest: begun first, they don't keep the others waiting at the end.
     missing.sort(key=lambda shard: shard.assignments[0].task.platform != "desktop")
-    results = spread(missing, play_shard, agent.screen, stage.parameters.processes)
+    phone = stage.section("phone", PhoneParameters)
+    results = spread(missing, play_shard, agent.screen, stage.parameters.processes, phone=phone)
     spent: dict[str, Usage] = {}
     for _, used in stage.progress(results, "shards", total=len(missing)):
         for name, usage in used.items():

@@ -16,6 +16,7 @@ from assets.agent.grammar import parse_actions
 from assets.agent.parameters import AgentParameters
 from assets.environments.catalogue import AppInfo, catalogue
 from assets.environments.environments import Parameters, screen_of
+from assets.environments.phone import PhoneParameters
 from assets.environments.playing import Playing, new_folder
 from assets.environments.session import Session, open_session
 from assets.environments.task import TaskContract
@@ -54,7 +55,8 @@ def play(
     agent = load_section(root / "params.yaml", "agent", AgentParameters)
     if size is None:
         size = screen_of(app, agent.screen, load_section(root / "params.yaml", "environments", Parameters))
-    table = _Table(app, size, out, seed, agent.coordinate_digits)
+    phone = load_section(root / "params.yaml", "phone", PhoneParameters)
+    table = _Table(app, size, out, seed, agent.coordinate_digits, phone)
     table.start()
     try:
         serve(
@@ -90,10 +92,12 @@ class _Table(threading.Thread):
     """Where the game is played: the thread that owns the session, since a browser answers only to the one that
     started it. Requests of the page are carried out one after the other."""
 
-    def __init__(self, app: AppInfo, size: tuple[int, int], out: Path, seed: int, digits: int) -> None:
+    def __init__(
+        self, app: AppInfo, size: tuple[int, int], out: Path, seed: int, digits: int, phone: PhoneParameters
+    ) -> None:
         super().__init__(name="play", daemon=True)
         self.done = threading.Event()
-        self._app, self._size, self._seed, self._digits = app, size, seed, digits
+        self._app, self._size, self._seed, self._digits, self._phone = app, size, seed, digits, phone
         identity, self.folder = new_folder(out, app.id)
         initial = {"seed": seed} if app.kind == "miniwob" else {}
         self._task = TaskContract(
@@ -122,7 +126,8 @@ class _Table(threading.Thread):
     def run(self) -> None:
         """The thread."""
         try:
-            session = open_session(self._app.platform, self._size, self._app.id)
+            options = {"phone": self._phone} if self._app.platform == "mobile" else {}
+            session = open_session(self._app.platform, self._size, self._app.id, **options)
         except Exception as error:
             self._begun.set_exception(error)
             return

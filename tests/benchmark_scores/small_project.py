@@ -26,7 +26,8 @@ def make_project(root: Path, params: str, models: Sequence[str], side: int = SID
     shutil.copytree(REPOSITORY / "assets", root / "assets", ignore=ignored)
     (root / "params.yaml").write_text(
         "seed: 7\n"
-        f"agent: {{screen: [{side}, {side}], coordinate_digits: 3, system_prompt: brief, screenshots: 1}}\n" + params
+        f"agent: {{screen: [{side}, {side}], coordinate_digits: 3, system_prompt: brief, screenshots: 1}}\n"
+        f"phone: {{}}\n{params}"
     )
     for seed, path in enumerate(models):
         save_model(root / path, seed)

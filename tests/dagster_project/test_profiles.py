@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from assets.agent.parameters import AgentParameters
+from assets.environments.phone import PhoneParameters
 from assets.stage import StageParameters, load_section
 from dagster_project.ablation import Ablation, merge
 from dagster_project.automation import Automation
@@ -29,7 +30,8 @@ def parameters_of(stage: str) -> type[StageParameters]:
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.stem)
 def test_a_profile_is_complete_and_typed(profile: Path) -> None:
     models = {stage: parameters_of(stage) for stage in STAGES}
-    models |= {"agent": AgentParameters, "worker": Worker, "automation": Automation, "ablation": Ablation}
+    models |= {"agent": AgentParameters, "phone": PhoneParameters, "worker": Worker, "automation": Automation}
+    models["ablation"] = Ablation
     for section, model in models.items():
         load_section(profile, section, model)
     assert set(yaml.safe_load(profile.read_text())) == {"seed", *models}

@@ -29,6 +29,7 @@ PARAMETERS = Parameters(
     most=1,
     attempts=2,
     actions=40,
+    waits=20,
     seconds=300,
     least_ink=0.005,
     processes=1,
@@ -57,7 +58,7 @@ class Lamp:
 
     def reset(self, task: TaskContract) -> None:
         self.resets += 1
-        self.on = False
+        self.on, self.waited = False, 0
         self.dust = self.resets if self.defect == "state" else 0
         if self.defect == "broken" or (self.defect == "broken at first" and self.resets == 1):
             raise InfrastructureError("no power")
@@ -71,6 +72,9 @@ class Lamp:
         return Screenshot(png("white", "red" if self.on else "black", tint), 20, 20)
 
     def act(self, action: Action) -> None:
+        self.waited += action.name == "Wait"
+        if action.name == "Wait":
+            return
         self.on = not self.on and self.defect != "stuck"
 
     def state(self) -> dict[str, Any]:
@@ -80,7 +84,8 @@ class Lamp:
         return digest(self.state())
 
     def elements(self) -> list[Element]:
-        return [] if self.defect == "empty" else [Element("Open", "switch", (0, 0, 4, 20), "open")]
+        late = self.defect == "slow" and self.waited < 3
+        return [] if self.defect == "empty" or late else [Element("Open", "switch", (0, 0, 4, 20), "open")]
 
     def snapshot(self) -> bool:
         return self.on
@@ -89,14 +94,14 @@ class Lamp:
         self.on = False if self.defect == "snapshot" else snapshot
 
 
-class OneLamp:
+class OneSession:
     """Stands for the sessions of a process."""
 
-    def __init__(self, lamp: Lamp) -> None:
-        self.lamp = lamp
+    def __init__(self, session: Any) -> None:
+        self.session = session
 
-    def get(self, platform: str, app: str, size: tuple[int, int]) -> Lamp:
-        return self.lamp
+    def get(self, platform: str, app: str, size: tuple[int, int]) -> Any:
+        return self.session
 
 
 def lamp_job() -> Job:
@@ -109,6 +114,7 @@ def lamp_job() -> Job:
     [
         ("", "", ""),
         ("broken at first", "", ""),
+        ("slow", "", ""),
         ("broken", "no power", "infrastructure"),
         ("spec", "the initial state sets 'x'", "app"),
         ("blank", "the screen is blank", "app"),
@@ -120,7 +126,7 @@ def lamp_job() -> Job:
     ],
 )
 def test_a_probe_notices(defect: str, trouble: str, fault: str) -> None:
-    probe = probe_app(OneLamp(Lamp(defect)), lamp_job())  # type: ignore[arg-type]
+    probe = probe_app(OneSession(Lamp(defect)), lamp_job())  # type: ignore[arg-type]
     assert (probe.trouble, probe.fault) == (trouble, fault)
     if not trouble:
         assert probe.reached == ("start", "lit")
@@ -172,8 +178,9 @@ def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
     (tmp_path / "params.yaml").write_text(
         "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
+        "phone: {}\n"
         "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1, attempts: 2,"
-        " actions: 200, seconds: 300, least_ink: 0.005, processes: 1, thumbnail: 64}\n",
+        " actions: 200, waits: 0, seconds: 300, least_ink: 0.005, processes: 1, thumbnail: 64}\n",
         encoding="utf-8",
     )
     identities = {execute("environments", root=tmp_path) for _ in range(2)}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from assets.agent.actions import Action
+from assets.agent.actions import Action, from_pixel
+from assets.environments.catalogue import catalogue
 from assets.environments.chromium import Chromium
-from assets.environments.environments import ink
+from assets.environments.environments import Job, ink, probe_app
 from assets.environments.miniwob import (
     FULL_HELDOUT,
     HELDOUT,
@@ -27,6 +28,7 @@ from assets.environments.miniwob_oracles import ORACLES, MiniwobOracle
 from assets.environments.session import open_session, rollout
 from assets.errors import ParameterError
 from tests.environments.conftest import SIZE
+from tests.environments.test_environments import PARAMETERS, OneSession
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -163,6 +165,32 @@ def test_a_snapshot_comes_back_by_playing_it_again(miniwob: MiniwobSession) -> N
     assert miniwob.digest() != typed[0]
     miniwob.restore(snapshot)
     assert (miniwob.digest(), miniwob.observe()) == typed
+
+
+def test_a_state_does_not_tell_when_it_was_read_before(miniwob: MiniwobSession) -> None:
+    """What a script writes into a style stands among the attributes from when somebody first reads them."""
+    task = miniwob.task("click-shades", 1)
+    pressed = [element for element in miniwob.elements() if element.visible][:3]
+    clicks = [Action("Click", point=from_pixel(*element.center, *SIZE)) for element in pressed]
+    digests = set()
+    for reading in (True, False):
+        miniwob.reset(task)
+        for click in clicks:
+            if reading:
+                miniwob.state()
+            miniwob.act(click)
+        digests.add(miniwob.digest())
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("page", ["click-shades", "moving-items"])
+def test_pages_that_change_as_they_are_touched_or_begin_empty_pass_the_probe(
+    miniwob: MiniwobSession, page: str
+) -> None:
+    app = next(app for app in catalogue() if app.id == PREFIX + page)
+    probe = probe_app(OneSession(miniwob), Job(app, SIZE, PARAMETERS))  # type: ignore[arg-type]
+    assert (probe.trouble, probe.fault) == ("", "")
+    assert probe.elements > 0
 
 
 def test_an_unknown_page_names_the_known(miniwob: MiniwobSession) -> None:

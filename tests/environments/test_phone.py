@@ -147,7 +147,7 @@ def test_enter_submits_a_field(phone: PhoneSession) -> None:
 
 
 def test_a_long_list_scrolls_under_the_finger_and_a_long_press_presses_nothing(phone: PhoneSession) -> None:
-    with PhoneSession(SIZE, specs={"long": LONG}) as session:
+    with PhoneSession(SIZE, specs={"long": LONG}, hold_seconds=600) as session:  # nobody waits as long as that
         session.reset(task("long"))
         assert not any(element.visible for element in session.elements() if element.label == "Note9")
         before = session.observe().png

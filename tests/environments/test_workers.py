@@ -132,7 +132,8 @@ def test_what_was_killed_with_its_watcher_is_swept_up(temporary: Path) -> None:
 PARAMETERS = """
 seed: 7
 agent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}
-environments: {kinds: [site], scales: [small], screens: {}, most: 2, attempts: 1, actions: 200, seconds: 300,
+phone: {}
+environments: {kinds: [site], scales: [small], screens: {}, most: 2, attempts: 1, actions: 200, waits: 0, seconds: 300,
   least_ink: 0.005, processes: 1, thumbnail: 64}
 """
 

@@ -248,7 +248,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def set_parameters(root: Path, **values: Any) -> None:
-    document = {"seed": 3, "agent": AGENT.model_dump(mode="json"), "collected_trajectories": {**VALUES, **values}}
+    agent = AGENT.model_dump(mode="json")
+    document = {"seed": 3, "agent": agent, "phone": {}, "collected_trajectories": {**VALUES, **values}}
     (root / "params.yaml").write_text(yaml.safe_dump(document))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ LATIN_KEYBOARD = "com.android.inputmethod.latin/.LatinIME"
 LONG_PRESS_SECONDS = 0.55
 """How long a finger rests before `draganddrop` moves; Android waits for its long-press time-out, too."""
 SWIPE_STEPS = 4
-"""Moves of a swipe, as fast as the page follows: only a press in one place takes the time it is given."""
+"""Moves of a swipe, as fast as the page follows."""
 
 _SETTINGS: dict[str, dict[str, str]] = {
     "system": {"accelerometer_rotation": "0", "font_scale": "1.0", "screen_brightness": "128",
@@ -140,29 +141,28 @@ class Device:
     # --- the finger --------------------------------------------------------------------------------------------------
 
     async def press(self, x: float, y: float, seconds: float = 0.0, clicks: int = 1) -> None:
-        """Tap, or press for so long. `clicks` is 2 for the second tap of a double one."""
+        """Tap, or press for so long. `clicks` is 2 for the second tap of a double one.
+
+        A page of ours tells how long a press was by the times of its two ends, so nobody has to wait for it.
+        """
         if not (0 <= x < self.size[0] and 0 <= y < self.size[1]):
             return
-        page = self.page
-        if seconds > 0:
-            await gathered(page.move(x, y), page.press(x, y))
-            await asyncio.sleep(seconds)
-            await page.release(x, y)
-        else:
-            # In order, without waiting for each answer.
-            await gathered(page.move(x, y), page.press(x, y, clicks), page.release(x, y, clicks))
+        page, now = self.page, time.time()
+        # In order, without waiting for each answer.
+        await gathered(
+            page.move(x, y), page.press(x, y, clicks, when=now - seconds), page.release(x, y, clicks, when=now)
+        )
         await self._provide()
 
     async def drag(self, x0: float, y0: float, x1: float, y1: float, hold: float = 0.0) -> None:
-        """Put the finger down, rest, move and lift it."""
-        page = self.page
+        """Put the finger down, rest as long as `hold` seconds for the page, move and lift it."""
+        page, now = self.page, time.time()
         await page.move(x0, y0)
-        await page.press(x0, y0)
-        await asyncio.sleep(hold)
+        await page.press(x0, y0, when=now - hold)
         for step in range(1, SWIPE_STEPS + 1):
             part = step / SWIPE_STEPS
             await page.move(x0 + (x1 - x0) * part, y0 + (y1 - y0) * part, pressed=True)
-        await page.release(x1, y1)
+        await page.release(x1, y1, when=now)
         await self._provide()
 
     # --- keys and text -----------------------------------------------------------------------------------------------

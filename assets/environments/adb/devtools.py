@@ -306,15 +306,19 @@ class Page:
         button = {"button": "left", "buttons": 1} if pressed else {"button": "none", "buttons": 0}
         await self.call("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y, **button})
 
-    async def press(self, x: float, y: float, clicks: int = 1) -> None:
-        """Push the left button down, for the `clicks`-th time at this place."""
-        event = {"type": "mousePressed", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": clicks}
-        await self.call("Input.dispatchMouseEvent", event)
+    async def press(self, x: float, y: float, clicks: int = 1, when: float | None = None) -> None:
+        """Push the left button down, for the `clicks`-th time at this place.
 
-    async def release(self, x: float, y: float, clicks: int = 1) -> None:
-        """Let the left button go."""
+        Args:
+            when: the time of it that the page is told, in seconds since 1970; the present one without it.
+        """
+        event = {"type": "mousePressed", "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": clicks}
+        await self.call("Input.dispatchMouseEvent", event | _stamp(when))
+
+    async def release(self, x: float, y: float, clicks: int = 1, when: float | None = None) -> None:
+        """Let the left button go; `when` as in `press`."""
         event = {"type": "mouseReleased", "x": x, "y": y, "button": "left", "buttons": 0, "clickCount": clicks}
-        await self.call("Input.dispatchMouseEvent", event)
+        await self.call("Input.dispatchMouseEvent", event | _stamp(when))
 
     async def key(self, key: Key, modifiers: int = 0) -> None:
         """Press and release a key."""
@@ -361,6 +365,10 @@ class Page:
             refusal = {"requestId": parameters["requestId"], "errorReason": "BlockedByClient"}
             task = asyncio.create_task(self.browser.call("Fetch.failRequest", refusal, self.session))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _stamp(when: float | None) -> dict[str, float]:
+    return {} if when is None else {"timestamp": when}
 
 
 async def gathered(*work: Awaitable[Result]) -> list[Result]:
