@@ -175,7 +175,7 @@ def make_plan(
         raise ParameterError("a plan needs at least one GPU, with some memory")
     lengths = lengths or Lengths()
     loads = workloads(profile, architecture, gpus, lengths, rows)
-    sizes = {load.precision: measure(architecture, load.precision) for load in loads}
+    sizes = {name: measure(architecture, name) for name in dict.fromkeys(load.precision for load in loads)}
     stages = tuple(
         tuple(plan_stage(load, sizes[load.precision], zero, gpus, checkpointing) for zero in ZERO_STAGES)
         for load in loads

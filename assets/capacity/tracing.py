@@ -169,7 +169,8 @@ def trace_fan(config: Mapping[str, Any], kinds: Collection[str], dtype: torch.dt
     The differences are a layer's share. (transformers masks nothing without a full-attention layer.) Every kernel used
     is linear in the tokens it computes and in those it attends to, so two lengths tell all others.
     """
-    config = {**config, "text_config": {**config["text_config"], "vocab_size": 8}}  # no layer depends on it
+    words = {"vocab_size": 8, "pad_token_id": None}  # no layer depends on them
+    config = {**config, "text_config": {**config["text_config"], **words}}
     base = build(config, dtype, layers=(FULL,))
     deeper = {kind: build(config, dtype, layers=(FULL, kind)) for kind in kinds}
     short, long = 4 * CHUNK, 8 * CHUNK
