@@ -366,6 +366,40 @@ def serve(
     )
 
 
+@app.command()
+def plan(
+    name: Annotated[str | None, typer.Option("--profile", help="of infra/profiles; default: params.yaml")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="that share the training")] = 1,
+    memory: Annotated[list[float] | None, typer.Option(metavar="GIB", help="of one GPU; may be repeated")] = None,
+    checkpointing: Annotated[bool, typer.Option(help="compute activations again in the backward pass")] = True,
+    rows: Annotated[int | None, typer.Option(min=1, help="most rows in one pass, instead of the profile's")] = None,
+    question_tokens: Annotated[int | None, typer.Option(min=1, help="of an instruction with its history")] = None,
+    answer_tokens: Annotated[int | None, typer.Option(min=1, help="of an answer in the data")] = None,
+    teraflops: Annotated[float | None, typer.Option(help="a GPU really does, to estimate seconds a step")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs: one object, in bytes")] = False,
+) -> None:
+    """What training a profile's model needs: memory by part, tokens a step, the ZeRO stage, what it does not fit in.
+
+    Nothing is downloaded and nothing allocated: the model is built on torch's meta device.
+    """
+    root = _root()
+    from dagster_project.capacity import plan_training
+
+    params = root / "params.yaml" if name is None else _profile_file(root, name)
+    plan_training(
+        params,
+        gpus,
+        memory or [],
+        checkpointing,
+        rows,
+        question_tokens,
+        answer_tokens,
+        teraflops,
+        as_json,
+        _console(),
+    )
+
+
 # --- profiles --------------------------------------------------------------------------------------------------------
 
 
@@ -375,9 +409,7 @@ def use_profile(root: Path, name: str) -> None:
     Raises:
         ParameterError: there is no such profile.
     """
-    source, target = root / "infra" / "profiles" / f"{name}.yaml", root / "params.yaml"
-    if not source.is_file():
-        raise ParameterError(f"no profile '{name}' in infra/profiles; there are: {', '.join(_profiles(root))}")
+    source, target = _profile_file(root, name), root / "params.yaml"
     if target.is_file() and target.read_bytes() == source.read_bytes():
         print(f"params.yaml is the profile '{name}' already")
         return
@@ -388,6 +420,12 @@ def use_profile(root: Path, name: str) -> None:
     shutil.copyfile(source, target.with_name("params.yaml.partial"))
     os.replace(target.with_name("params.yaml.partial"), target)
     print(f"params.yaml is now the profile '{name}'; `hesper profile --restore` brings back what it was")
+
+
+def _profile_file(root: Path, name: str) -> Path:
+    if name not in _profiles(root):
+        raise ParameterError(f"no profile '{name}' in infra/profiles; there are: {', '.join(_profiles(root))}")
+    return root / "infra" / "profiles" / f"{name}.yaml"
 
 
 def _profiles(root: Path) -> list[str]:

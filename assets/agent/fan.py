@@ -196,7 +196,7 @@ def encode_prefixes(
     shown = prefixes == model.config.image_token_id
     embeddings = embeddings.masked_scatter(shown[..., None], visual.to(embeddings.dtype))
     positions, offset = _prefix_positions(model, prefixes, shown, grid)
-    cache = _fan_cache(model)
+    cache = fan_cache(model)
     model.model.language_model(inputs_embeds=embeddings, position_ids=positions, cache=cache, use_cache=True)
     return cache, prefixes.shape[1], offset
 
@@ -286,7 +286,7 @@ def _grid_geometry(
     return indices, weights, cos, sin
 
 
-def _fan_cache(model: PreTrainedModel) -> Cache:
+def fan_cache(model: PreTrainedModel) -> Cache:
     """A cache that a gradient can pass through and that can be expanded to many rows."""
     from transformers import DynamicCache
     from transformers.cache_utils import LinearAttentionLayer
