@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 8
 ROWS = 512
-RUNS = 5
+RUNS = 3
 PEER = "TRL GRPOTrainer"
 
 
@@ -67,7 +67,17 @@ def rl() -> Iterator[Comparison]:
         unit="seconds_a_step",
         note=f"bar 4; largest difference of a gradient {apart:.1e} of the largest gradient; TRL's first {theirs:.2f} s",
     )
-    yield _memory(exam, learner, rollouts, given, peer)
+    fewer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % 2), completions, SAMPLES)
+    yield Comparison(
+        name="rl_update_accumulated",
+        work=f"update of an RL step on the same answers, {size}",
+        peer=f"{PEER}, {SAMPLES} answers in a pass",
+        ours=ours,
+        theirs=lambda: fewer.step()["update"],
+        runs=RUNS,
+        unit="seconds_a_step",
+        note="smaller passes need less memory and may fit a processor's cache",
+    )
 
     whole = trl_trainers.grpo(exam, questions, SAMPLES, _reward)
     steps: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
@@ -184,10 +194,15 @@ class Learner:
         update(self.model, self._optimizer)
 
 
-def _memory(
-    exam: Exam, learner: Learner, rollouts: Sequence[Rollout], advantages: torch.Tensor, peer: Any
-) -> Comparison:
+def rl_memory() -> Iterator[Comparison]:
     """Peak memory of the update against the prefix repeated for each answer, TRL's beside it."""
+    from tests.performance import trl_trainers
+
+    exam = make_exam()
+    questions = [asked[0] for asked in exam.questions]
+    learner = Learner(exam, questions)
+    rollouts = [rollout for group in learner.rollouts(learner.sample()) for rollout in group]
+    advantages = learner.advantages([[float(place % 2) for place in range(SAMPLES)]] * len(questions))
     plain = exam.copy_of_model()
     optimizer = make_optimizer(plain)
 
@@ -199,14 +214,19 @@ def _memory(
     learner.update(rollouts, advantages)
     repeated()
     apart = difference(gradients(learner.model), gradients(plain))
+    places = iter(range(10**9))
+    peer = trl_trainers.grpo(
+        exam, questions, SAMPLES, lambda *_: float(next(places) % 2), [rollout.answer.ids for rollout in rollouts]
+    )
+    peer.step()
     of_trl = peak_megabytes(peer.step)
-    return Comparison(
+    yield Comparison(
         name="rl_update_memory",
-        work="peak memory of the RL update, above what the process held before",
+        work=f"peak memory of an RL update beside what was held before, {len(questions)} prompts, G = {SAMPLES}",
         peer="the plain computation, prefix repeated",
         ours=lambda: peak_megabytes(lambda: learner.update(rollouts, advantages)),
         theirs=lambda: peak_megabytes(repeated),
-        runs=3,
+        runs=RUNS,
         unit="megabytes",
         note=f"bar 2; TRL's step {of_trl:.0f} MB; largest difference of a gradient {apart:.1e} of the largest gradient",
     )
@@ -279,4 +299,4 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Comparison]]] = {"trl_rl": rl}
+BENCHMARKS: dict[str, Callable[[], Iterator[Comparison]]] = {"trl_rl": rl, "trl_rl_memory": rl_memory}

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tests.performance.screen_questions import MAX_NEW_TOKENS, SCREENS, Exam, Question, gradients
+from tests.performance.screen_questions import MAX_NEW_TOKENS, Exam, Question
 
 if TYPE_CHECKING:
     import torch
     from transformers import ProcessorMixin, Trainer
-    from trl import DistillationTrainer, GRPOTrainer, SFTTrainer
+    from trl import GRPOTrainer
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
@@ -50,8 +50,8 @@ class Clock:
         self.gradients: dict[str, torch.Tensor] = {}
 
     def mark(self, name: str) -> None:
-        """Note that this part begins now, and that the one before has ended."""
-        self.marks[name] = time.perf_counter()
+        """Note that this part begins now, and that the one before has ended. Of several beginnings the first counts."""
+        self.marks.setdefault(name, time.perf_counter())
 
     def seconds(self) -> dict[str, float]:
         """The parts of the last step in their order, and `step` for all of them."""
@@ -64,13 +64,16 @@ class Stepper:
     """Runs a trainer one step at a time."""
 
     def __init__(self, trainer: Trainer, clock: Clock) -> None:
-        self.trainer = trainer
+        from transformers import PrinterCallback
+
+        trainer.remove_callback(PrinterCallback)
+        self._trainer = trainer
         self._clock = clock
 
     def step(self) -> dict[str, float]:
         """Seconds of one step and of its parts."""
         self._clock.marks.clear()
-        self.trainer.train()
+        self._trainer.train()
         return self._clock.seconds()
 
     def gradients(self) -> dict[str, torch.Tensor]:
@@ -84,11 +87,12 @@ def grpo(
     samples: int,
     reward: Callable[[Question, str], float],
     completions: Sequence[Sequence[int]] | None = None,
+    at_once: int | None = None,
 ) -> Stepper:
     """`GRPOTrainer` with Dr. GRPO's loss: one batch of `samples` answers to each question, used once.
 
     Parts of a step: `data`, `sample`, `score`, `update`. With `completions`, those take the place of what would be
-    sampled.
+    sampled. With `at_once`, so many answers are in one pass of the update and gradients add up.
     """
     from trl import GRPOConfig, GRPOTrainer
 
@@ -115,8 +119,10 @@ def grpo(
             clock.mark("update")
             return super().compute_loss(*args, **options)
 
+    answers = len(questions) * samples
     settings = GRPOConfig(
-        **_common(len(questions) * samples),
+        **_common(at_once or answers),
+        gradient_accumulation_steps=answers // (at_once or answers),
         num_generations=samples,
         max_completion_length=MAX_NEW_TOKENS,
         beta=0.0,
