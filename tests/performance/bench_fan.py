@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.performance.__main__ import Comparison
 
-PREFIX_TEXT, SUFFIX = 60, 24
+PREFIX_TEXT, SUFFIX = 80, 24
 SCREEN = (512, 320)
 
 
 def fan() -> Iterator[Comparison]:
-    """G suffixes of 24 tokens on one prefix of a 512x320 screenshot and 60 tokens, full attention, one thread."""
+    """G suffixes of 24 tokens on one prefix of a 512x320 screenshot and 80 tokens, full attention, one thread."""
     import torch
 
     from assets.agent import fan as core
