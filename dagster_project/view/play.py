@@ -126,7 +126,7 @@ class _Table(threading.Thread):
     def run(self) -> None:
         """The thread."""
         try:
-            options = {"phone": self._phone} if self._app.platform == "mobile" else {}
+            options: dict[str, Any] = {"phone": self._phone} if self._app.platform == "mobile" else {}
             session = open_session(self._app.platform, self._size, self._app.id, **options)
         except Exception as error:
             self._begun.set_exception(error)
