@@ -184,9 +184,7 @@ class DomainSamples:
 
     def __init__(self, stage: Stage[Parameters], domain: str) -> None:
         folder, measured = stage.input(TABLE_OF_DOMAIN[domain]), stage.parameters.measurement
-        self.screens, aside = put_aside(
-            load_screens(folder, domain, "train"), measured.validation_share, stage.rng("aside", domain)
-        )
+        self.screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
         if not self.screens:
             raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
         self.validation = thin(aside, measured.validation_questions)

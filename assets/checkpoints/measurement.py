@@ -6,6 +6,7 @@ training split that are put aside and never trained on.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
@@ -23,8 +24,6 @@ from assets.checkpoints.ranks import Ranks
 from assets.stage import StageParameters
 
 if TYPE_CHECKING:
-    import random
-
     from transformers import PreTrainedModel
 
     from assets.agent.processor import Processor
@@ -65,18 +64,25 @@ def share_screens(ranks: Ranks, screens: Sequence[Screen]) -> list[Sample]:
     return [sample for screen in mine for sample in screen.samples]
 
 
-def put_aside(screens: Sequence[Screen], share: float, rng: random.Random) -> tuple[list[Screen], list[Sample]]:
-    """Take a share of the groups out of the training screens: what remains, and the samples taken out."""
-    groups = sorted({sample.group for screen in screens for sample in screen.samples})
-    aside = set(rng.sample(groups, int(len(groups) * share)))
+def put_aside(screens: Sequence[Screen], share: float, seed: int) -> tuple[list[Screen], list[Sample]]:
+    """Take a share of the groups out of the training screens: what remains, and the samples taken out.
+
+    A group is taken by a hash of its name and the seed, so that mid-training and what comes after it put the same
+    groups aside (and a larger share holds the smaller): what a model has been trained on can't say when to stop.
+    """
+
+    def taken(sample: Sample) -> bool:
+        digest = hashlib.sha256(f"{seed}/{sample.group}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") < share * 2**64
+
     remaining = []
-    taken: list[Sample] = []
+    aside: list[Sample] = []
     for screen in screens:
-        kept = tuple(sample for sample in screen.samples if sample.group not in aside)
-        taken += [sample for sample in screen.samples if sample.group in aside]
+        kept = tuple(sample for sample in screen.samples if not taken(sample))
+        aside += [sample for sample in screen.samples if taken(sample)]
         if kept:
             remaining.append(replace(screen, samples=kept))
-    return remaining, taken
+    return remaining, aside
 
 
 def thin(samples: Sequence[Sample], most: int) -> list[Sample]:

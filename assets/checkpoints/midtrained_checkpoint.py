@@ -25,7 +25,7 @@ from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, encode_response
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Box, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.deck import Deck, share_out
-from assets.checkpoints.measurement import Asking, score_together
+from assets.checkpoints.measurement import Asking, put_aside, score_together
 from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
@@ -46,6 +46,8 @@ class Parameters(StageParameters):
         questions: most questions asked about a screenshot in one step.
         perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
         pointer: weight of telling, at the words of a question, where what they name lies.
+        validation_share: of the training groups (screens or episodes) that are not trained on: the stages that come
+            after choose their weights by them. At least as large as their `measurement.validation_share`.
         heldout: held-out samples of each domain that are answered on the way and at the end.
         max_new_tokens: where an answer that doesn't end is cut.
     """
@@ -55,6 +57,7 @@ class Parameters(StageParameters):
     questions: int = Field(ge=1)
     perception: PerceptionWeights | None
     pointer: float = Field(ge=0)
+    validation_share: float = Field(ge=0, lt=1)
     heldout: int = Field(ge=1)
     max_new_tokens: int = Field(ge=1)
     optimisation: Optimisation
@@ -118,6 +121,7 @@ class _Lesson:
         like: Screen | None = None
         for domain, weight in _mix(stage.parameters).items():
             screens = load_screens(stage.input(TABLE_OF_DOMAIN[domain]), domain, "train", perception=True)
+            screens, _ = put_aside(screens, stage.parameters.validation_share, stage.seed)
             if not screens:
                 stage.log(f"no training screens of domain {domain}: its share goes to the others")
                 continue

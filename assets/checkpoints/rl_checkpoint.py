@@ -103,7 +103,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     prepare(settings.optimisation, stage.seed)
     folder = stage.input(TABLE_OF_DOMAIN[domain])
     measured = settings.measurement
-    screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.rng("aside"))
+    screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
     if not screens:
         raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of this domain")
     validation = thin(aside, measured.validation_questions)

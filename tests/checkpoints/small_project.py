@@ -59,6 +59,7 @@ PARAMS: dict[str, Any] = {
         "questions": 2,
         "perception": {"what": 0.5, "where": 0.5, "centre": 0.5, "centre_bins": 8},
         "pointer": 0.5,
+        "validation_share": 0.0,
         "heldout": 3,
         "max_new_tokens": 12,
         "optimisation": OPTIMISATION,

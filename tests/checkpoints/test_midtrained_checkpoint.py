@@ -39,6 +39,7 @@ def lesson(project: Path, system_prompt: str, **changes: Any) -> _Lesson:
     processor = Processor(make_tokenizer([*WORDS, *SYSTEM_LINES, "Click"]), make_image_processor())
     stage = SimpleNamespace(
         parameters=Parameters.model_validate({**PARAMS["midtrained_checkpoint"], **changes}),
+        seed=1,
         input=lambda path: project / path,
         rng=lambda *names: random.Random(repr(names)),
         log=lambda message: None,
