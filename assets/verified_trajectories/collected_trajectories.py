@@ -442,7 +442,8 @@ def _report(stage: Stage[Parameters]) -> None:
         infrastructure=sum(row["outcome"] == "infrastructure" for row in rows),
         oracle_success=sum(row["outcome"] == "success" for row in oracle) / max(1, len(oracle)),
     )
-    stage.picture("trajectories", _sample_strips(stage, rows))
+    if played := [row for row in rows if row["outcome"] != "infrastructure" and row["steps"]]:
+        stage.picture("trajectories", _sample_strips(stage, played))
 
 
 def _report_models(stage: Stage[Parameters], spent: Mapping[str, Usage]) -> None:
@@ -467,8 +468,7 @@ def _sample_strips(stage: Stage[Parameters], rows: Sequence[Mapping[str, Any]]) 
     """Episodes of every platform and policy in turn, as many as the contact sheet holds."""
     by_kind: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row["outcome"] != "infrastructure" and row["steps"]:
-            by_kind.setdefault((row["policy"], row["platform"]), []).append(row["id"])
+        by_kind.setdefault((row["policy"], row["platform"]), []).append(row["id"])
     kinds = [stage.rng(*kind).sample(ids, len(ids)) for kind, ids in sorted(by_kind.items())]
     turns = [kind[turn] for turn in range(max(map(len, kinds))) for kind in kinds if turn < len(kind)]
     return load_strips(stage.output, sorted(turns[: stage.parameters.strips]))

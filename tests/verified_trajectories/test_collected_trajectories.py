@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -247,9 +248,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def set_parameters(root: Path, **values: Any) -> None:
+def set_parameters(root: Path, adb: str = "", **values: Any) -> None:
     agent = AGENT.model_dump(mode="json")
-    document = {"seed": 3, "agent": agent, "phone": {}, "collected_trajectories": {**VALUES, **values}}
+    document = {"seed": 3, "agent": agent, "phone": {"adb": adb}, "collected_trajectories": {**VALUES, **values}}
     (root / "params.yaml").write_text(yaml.safe_dump(document))
 
 
@@ -288,6 +289,13 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(project: Pa
         assert kept.items() <= played.items(), "what was played is not played again"
         kept = played
     assert execute("collected_trajectories", root=project) == wanted
+
+
+def test_the_phone_that_the_parameters_name_is_driven(project: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        set_parameters(project, f"127.0.0.1:{nobody.getsockname()[1]}")
+    execute("collected_trajectories", root=project)
+    assert {row["outcome"] for row in table(project, "episodes")} == {"infrastructure"}
 
 
 def test_models_of_a_folder_and_of_an_endpoint_play_alike(project: Path, tmp_path: Path) -> None:
