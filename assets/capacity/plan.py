@@ -260,7 +260,7 @@ def step_flops(load: Workload, size: ModelSize, checkpointing: bool) -> float:
     attention, quadratic in the length, are left out."""
     tokens, parts = load.tokens, size.parameters
     layers = parts["gated-delta layers"] + parts["full-attention layers"]
-    head = parts["head"] or parts["token embedding"]
+    head = size.vocabulary * size.hidden
     forward = 2.0 * (
         layers * (tokens.prefix + tokens.suffix) + head * tokens.answer + parts["vision tower"] * tokens.patches
     )
