@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from assets.capacity.architecture import FOLDER, Architecture, build, count_parameters, find_architecture
-from assets.capacity.plan import ModelSize, Plan, make_plan, measure, model_state, plan_stage
+from assets.capacity.plan import ModelSize, make_plan, measure, model_state, plan_stage
 from assets.capacity.tracing import Life
 from assets.capacity.workload import Lengths, read_profile, workloads
 from assets.errors import InputError, ParameterError
@@ -30,11 +30,6 @@ def tiny() -> Architecture:
 @pytest.fixture(scope="module")
 def size(tiny: Architecture) -> ModelSize:
     return measure(tiny, "bfloat16")
-
-
-@pytest.fixture(scope="module")
-def plan(tiny: Architecture) -> Plan:
-    return make_plan(read_profile(NINE), tiny, 2)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(FOLDER.glob("*.json"))])
@@ -72,11 +67,11 @@ def test_no_gpu_needs_more_where_there_are_more(tiny: Architecture, size: ModelS
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 8, 64])
-def test_a_higher_zero_stage_never_needs_more(plan: Plan, size: ModelSize, gpus: int):
+def test_a_higher_zero_stage_never_needs_more(tiny: Architecture, size: ModelSize, gpus: int):
     totals = [sum(model_state(size, zero, gpus, frozen=5).values()) for zero in range(4)]
     assert totals == sorted(totals, reverse=True)
-    for stages in plan.stages:
-        peaks = [stage.peak.total for stage in stages]
+    for load in workloads(read_profile(NINE), tiny, gpus, Lengths()):
+        peaks = [plan_stage(load, size, zero, gpus, True).peak.total for zero in range(4)]
         assert peaks == sorted(peaks, reverse=True)
 
 
@@ -100,7 +95,7 @@ def test_computing_again_needs_fewer_activations(tiny: Architecture, size: Model
 PARTS_OF_ACTIVATIONS = ("activations", "cache of the fan")
 
 
-@pytest.mark.parametrize("attention", ["full", "hybrid"])
+@pytest.mark.parametrize("attention", ["full", pytest.param("hybrid", marks=pytest.mark.slow)])
 def test_a_real_step_needs_what_the_plan_says(attention: str):
     """Between nine tenths of it and all of it and two thirds more: the plan errs on the side of more."""
     model = tiny_model(attention)
@@ -129,6 +124,7 @@ def test_what_does_not_fit_is_said_with_the_rows_that_would(tiny: Architecture):
     assert {fit.zero for fit in large.values()} == {0}
 
 
+@pytest.mark.slow
 def test_the_command_plans_a_model_folder(tiny: Architecture, tmp_path: Path):
     profiles = tmp_path / "infra" / "profiles"
     profiles.mkdir(parents=True)
