@@ -102,6 +102,7 @@ def build(config: Mapping[str, Any], dtype: torch.dtype, *, layers: tuple[str, .
             model = AutoModelForImageTextToText.from_config(known, dtype=dtype)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"the configuration of a '{kind}' model can't be built: {error}") from None
+    model.tie_weights()  # which initialising the weights would have done
     return model.to(dtype).train()  # type: ignore[no-any-return]
 
 

@@ -260,7 +260,7 @@ def step_flops(load: Workload, size: ModelSize, checkpointing: bool) -> float:
     attention, quadratic in the length, are left out."""
     tokens, parts = load.tokens, size.parameters
     layers = parts["gated-delta layers"] + parts["full-attention layers"]
-    head = parts["head"] or parts["token embedding"]
+    head = size.vocabulary * size.hidden
     forward = 2.0 * (
         layers * (tokens.prefix + tokens.suffix) + head * tokens.answer + parts["vision tower"] * tokens.patches
     )
@@ -401,18 +401,17 @@ def _update(load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int
     suffix_tokens = shape.rows * shape.suffix_tokens
     patches = shape.prefixes * shape.patches
     outside = patches * (fan.patch_rest + 4 * size.pixel_values) + (prefix_tokens + suffix_tokens) * fan.token_rest
-    layers = [_decoder_layer(size, shape, kind) for kind in size.kinds]
+    layers = [layer for kind in size.kinds for layer in _decoder_layer(size, shape, kind)]
     block = fan.block * patches
-    computed = max(max(layer.backward for pair in layers for layer in pair), block.backward)
     if checkpointing:
         inputs = (prefix_tokens + suffix_tokens) * size.hidden * len(size.kinds)
         kept = outside + width * (inputs + patches * size.vision_hidden * size.blocks)
         cache = cache_bytes(size, shape.rows, shape.prefix_tokens + shape.suffix_tokens)
-        work = computed
+        work = max(layer.backward for layer in (*layers, block))
     else:
-        kept = outside + sum(layer.saved for pair in layers for layer in pair) + block.saved * size.blocks
-        cache = cache_bytes(size, shape.rows, shape.prefix_tokens)
-        work = computed - min(max(layer.saved for layer in pair) for pair in layers)
+        kept = outside + sum(layer.saved for layer in layers) + block.saved * size.blocks
+        cache = cache_bytes(size, shape.rows, 0)  # keys and values count among what layers save
+        work = max(layer.backward - layer.saved for layer in (*layers, block))
     fixed = {**held, "activations": round(kept), "cache of the fan": cache}
     logits = shape.rows * shape.answer_tokens * size.loss(load.loss, load.top_k, load.frozen > 0)
     scoring = _scoring(size, shape) if load.frozen else 0

@@ -226,7 +226,7 @@ def _layers(
         forward = _share(lambda n, model=model: _forward(work(model, n), model))
         if kind == FULL:
             rest = saved_base - saved
-        layers[kind] = LayerBytes(saved, most - saved_base + rest, forward)
+        layers[kind] = LayerBytes(saved, most - saved_base, forward)
     return layers, rest
 
 
@@ -283,7 +283,9 @@ def _suffix(model: PreTrainedModel, count: int, prefix: int, tokens: int) -> Cal
     cache = fan.fan_cache(model)
     fan.continue_suffixes(model, cache, _tokens(1, prefix), 0, 0)
     fan.expand(cache, torch.zeros(count, dtype=torch.long, device="meta"))
-    return lambda: fan.continue_suffixes(model, cache, _tokens(count, tokens), prefix, 0)
+    held = [cache]  # nobody else keeps it: what no layer saves of it ends with the forward pass, as in the fan
+    del cache
+    return lambda: fan.continue_suffixes(model, held.pop(), _tokens(count, tokens), prefix, 0)
 
 
 def _screenshots(model: PreTrainedModel, count: int, grid: tuple[int, int]) -> Callable[[], torch.Tensor]:

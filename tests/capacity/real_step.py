@@ -1,5 +1,7 @@
-"""A real training step of a small model on the processor, and what its plan predicts: `python -m tests.capacity.real_step
-full|hybrid` prints both in bytes, the step's own as the kernel counts resident memory."""
+"""A real training step of a small model on the processor, and what its plan predicts.
+
+`python -m tests.capacity.real_step full|hybrid` prints both in bytes, the step's as the kernel counts resident memory.
+"""
 
 from __future__ import annotations
 
