@@ -140,7 +140,7 @@ def _question(processor: Processor, screen: int, number: int) -> Question:
         domain="grounding",
         split="train",
         group=str(screen),
-        image=_picture(screen),
+        picture=_picture(screen),
         width=WIDTH,
         height=HEIGHT,
         platform=None,
