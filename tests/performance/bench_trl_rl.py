@@ -85,7 +85,14 @@ def rl() -> Iterator[Comparison]:
         steps["ours"].append(learner.step())
         steps["theirs"].append(whole.step())
     rate = len(questions) * SAMPLES / statistics.median(step["step"] for step in steps["ours"][1:])
-    for part, bar in (("step", "bar 3; "), ("sample", ""), ("score", ""), ("update", "")):
+    kept = statistics.fmean(step["kept"] for step in steps["ours"][1:])
+    notes = {
+        "step": f"bar 3; {rate:.0f} completions a second",
+        "sample": "",
+        "score": "",
+        "update": f"ours on the {kept:.0%} of the answers whose groups differ in reward, TRL's on all",
+    }
+    for part, note in notes.items():
         yield Comparison(
             name=f"rl_step_{part}" if part != "step" else "rl_step",
             work=f"a whole RL step, {size}" if part == "step" else f"the part '{part}' of a whole RL step",
@@ -94,7 +101,7 @@ def rl() -> Iterator[Comparison]:
             theirs=iter([step[part] for step in steps["theirs"]]).__next__,
             runs=RUNS,
             unit="seconds_a_step",
-            note=f"{bar}{rate:.0f} completions a second" if part == "step" else "",
+            note=note,
         )
 
 
@@ -111,7 +118,7 @@ class Learner:
         self._generator = torch.Generator().manual_seed(3)
 
     def step(self) -> dict[str, float]:
-        """Seconds of a whole step and its parts."""
+        """Seconds of a whole step and its parts, and the share of the answers that were learned from."""
         begin = time.perf_counter()
         groups = self.sample()
         sampled = time.perf_counter()
@@ -119,7 +126,13 @@ class Learner:
         scored = time.perf_counter()
         self.update(rollouts, advantages)
         end = time.perf_counter()
-        return {"sample": sampled - begin, "score": scored - sampled, "update": end - scored, "step": end - begin}
+        return {
+            "sample": sampled - begin,
+            "score": scored - sampled,
+            "update": end - scored,
+            "step": end - begin,
+            "kept": len(rollouts) / (len(self._questions) * SAMPLES),
+        }
 
     def sample(self) -> Any:
         """SAMPLES answers to each question."""
