@@ -48,7 +48,7 @@ def rl() -> Iterator[Comparison]:
     # Rewards by place, so that no group is without variance and both update on all answers.
     given = learner.advantages([[float(place % 2) for place in range(SAMPLES)]] * len(questions))
     places = iter(range(10**9))
-    peer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % 2), completions)
+    peer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % SAMPLES % 2), completions)
     size = f"{len(questions)} prompts, G = {SAMPLES}, prefix {PREFIX}, suffix {SUFFIX}"
 
     def ours() -> float:
@@ -67,7 +67,9 @@ def rl() -> Iterator[Comparison]:
         unit="seconds_a_step",
         note=f"bar 4; largest difference of a gradient {apart:.1e} of the largest gradient; TRL's first {theirs:.2f} s",
     )
-    fewer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % 2), completions, SAMPLES)
+    fewer = trl_trainers.grpo(
+        exam, questions, SAMPLES, lambda *_: float(next(places) % SAMPLES % 2), completions, SAMPLES
+    )
     yield Comparison(
         name="rl_update_accumulated",
         work=f"update of an RL step on the same answers, {size}",
@@ -229,7 +231,11 @@ def rl_memory() -> Iterator[Comparison]:
     apart = difference(gradients(learner.model), gradients(plain))
     places = iter(range(10**9))
     peer = trl_trainers.grpo(
-        exam, questions, SAMPLES, lambda *_: float(next(places) % 2), [rollout.answer.ids for rollout in rollouts]
+        exam,
+        questions,
+        SAMPLES,
+        lambda *_: float(next(places) % SAMPLES % 2),
+        [rollout.answer.ids for rollout in rollouts],
     )
     peer.step()
     of_trl = peak_megabytes(peer.step)
