@@ -48,7 +48,7 @@ def rl() -> Iterator[Comparison]:
     # Rewards by place, so that no group is without variance and both update on all answers.
     given = learner.advantages([[float(place % 2) for place in range(SAMPLES)]] * len(questions))
     places = iter(range(10**9))
-    peer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % 2), completions)
+    peer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % SAMPLES % 2), completions)
     size = f"{len(questions)} prompts, G = {SAMPLES}, prefix {PREFIX}, suffix {SUFFIX}"
 
     def ours() -> float:
@@ -67,7 +67,9 @@ def rl() -> Iterator[Comparison]:
         unit="seconds_a_step",
         note=f"bar 4; largest difference of a gradient {apart:.1e} of the largest gradient; TRL's first {theirs:.2f} s",
     )
-    fewer = trl_trainers.grpo(exam, questions, SAMPLES, lambda *_: float(next(places) % 2), completions, SAMPLES)
+    fewer = trl_trainers.grpo(
+        exam, questions, SAMPLES, lambda *_: float(next(places) % SAMPLES % 2), completions, SAMPLES
+    )
     yield Comparison(
         name="rl_update_accumulated",
         work=f"update of an RL step on the same answers, {size}",
@@ -85,7 +87,14 @@ def rl() -> Iterator[Comparison]:
         steps["ours"].append(learner.step())
         steps["theirs"].append(whole.step())
     rate = len(questions) * SAMPLES / statistics.median(step["step"] for step in steps["ours"][1:])
-    for part, bar in (("step", "bar 3; "), ("sample", ""), ("score", ""), ("update", "")):
+    kept = statistics.fmean(step["kept"] for step in steps["ours"][1:])
+    notes = {
+        "step": f"bar 3; {rate:.0f} completions a second",
+        "sample": "",
+        "score": "",
+        "update": f"ours on the {kept:.0%} of the answers whose groups differ in reward, TRL's on all",
+    }
+    for part, note in notes.items():
         yield Comparison(
             name=f"rl_step_{part}" if part != "step" else "rl_step",
             work=f"a whole RL step, {size}" if part == "step" else f"the part '{part}' of a whole RL step",
@@ -94,7 +103,7 @@ def rl() -> Iterator[Comparison]:
             theirs=iter([step[part] for step in steps["theirs"]]).__next__,
             runs=RUNS,
             unit="seconds_a_step",
-            note=f"{bar}{rate:.0f} completions a second" if part == "step" else "",
+            note=note,
         )
 
 
@@ -111,7 +120,7 @@ class Learner:
         self._generator = torch.Generator().manual_seed(3)
 
     def step(self) -> dict[str, float]:
-        """Seconds of a whole step and its parts."""
+        """Seconds of a whole step and its parts, and the share of the answers that were learned from."""
         begin = time.perf_counter()
         groups = self.sample()
         sampled = time.perf_counter()
@@ -119,7 +128,13 @@ class Learner:
         scored = time.perf_counter()
         self.update(rollouts, advantages)
         end = time.perf_counter()
-        return {"sample": sampled - begin, "score": scored - sampled, "update": end - scored, "step": end - begin}
+        return {
+            "sample": sampled - begin,
+            "score": scored - sampled,
+            "update": end - scored,
+            "step": end - begin,
+            "kept": len(rollouts) / (len(self._questions) * SAMPLES),
+        }
 
     def sample(self) -> Any:
         """SAMPLES answers to each question."""
@@ -216,7 +231,11 @@ def rl_memory() -> Iterator[Comparison]:
     apart = difference(gradients(learner.model), gradients(plain))
     places = iter(range(10**9))
     peer = trl_trainers.grpo(
-        exam, questions, SAMPLES, lambda *_: float(next(places) % 2), [rollout.answer.ids for rollout in rollouts]
+        exam,
+        questions,
+        SAMPLES,
+        lambda *_: float(next(places) % SAMPLES % 2),
+        [rollout.answer.ids for rollout in rollouts],
     )
     peer.step()
     of_trl = peak_megabytes(peer.step)

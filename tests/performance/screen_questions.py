@@ -123,11 +123,15 @@ def gradients(model: PreTrainedModel) -> dict[str, torch.Tensor]:
 
 
 def difference(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> float:
-    """Largest difference of two gradients in any weight, over the largest gradient of any weight."""
+    """Largest difference of two gradients in any weight, over the largest gradient of any weight.
+
+    Different work is not compared: it must be below 1e-4.
+    """
     assert ours.keys() == theirs.keys(), f"gradients of different weights: {sorted(ours.keys() ^ theirs.keys())}"
-    return max(float((ours[name] - theirs[name]).abs().max()) for name in ours) / max(
-        float(theirs[name].abs().max()) for name in theirs
-    )
+    apart = max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
+    apart /= max(float(theirs[name].abs().max()) for name in theirs)
+    assert apart < 1e-4, f"gradients differ by {apart:.1e} of the largest gradient"
+    return apart
 
 
 def _question(processor: Processor, screen: int, number: int) -> Question:

@@ -257,7 +257,10 @@ def _ticker(clock: Clock) -> Any:
 
 
 def _common(batch: int) -> dict[str, Any]:
-    """What all of TRL's settings share."""
+    """What all of TRL's settings share. Its trainers report their use to the hub unless told not to."""
+    import huggingface_hub.constants
+
+    huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY = True
     return {
         "output_dir": tempfile.mkdtemp(prefix="hesper-trl-"),
         "per_device_train_batch_size": batch,
