@@ -221,13 +221,16 @@ def _layers(
     saved_base = _share(lambda n: _saved(work(base, n)))
     layers, rest = {}, 0
     for kind, model in deeper.items():
-        saved = _share(lambda n, model=model: _saved(work(model, n))) - saved_base
-        most = _share(lambda n, model=model: _backward(work(model, n), model))
-        forward = _share(lambda n, model=model: _forward(work(model, n), model))
+        layers[kind] = _layer(work, model, saved_base)
         if kind == FULL:
-            rest = saved_base - saved
-        layers[kind] = LayerBytes(saved, most - saved_base, forward)
+            rest = saved_base - layers[kind].saved
     return layers, rest
+
+
+def _layer(work: Work, model: PreTrainedModel, saved_base: int) -> LayerBytes:
+    saved = _share(lambda n: _saved(work(model, n))) - saved_base
+    most = _share(lambda n: _backward(work(model, n), model)) - saved_base
+    return LayerBytes(saved, most, _share(lambda n: _forward(work(model, n), model)))
 
 
 def _share(measure: Callable[[int], int]) -> int:
