@@ -223,7 +223,7 @@ def _layers(
     for kind, model in deeper.items():
         layers[kind] = _layer(work, model, saved_base)
         if kind == FULL:
-            rest = saved_base - layers[kind].saved
+            rest = int(saved_base - layers[kind].saved)
     return layers, rest
 
 
