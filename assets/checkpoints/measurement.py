@@ -122,7 +122,7 @@ def score_together(
     ranks: Ranks, model: PreTrainedModel, processor: Processor, samples: Sequence[Sample], asking: Asking
 ) -> list[Match]:
     """`score_samples`, its work shared by the ranks; every rank gets all matches, in the order of the samples."""
-    screens = [list(members) for _, members in groupby(range(len(samples)), lambda place: samples[place].image)]
+    screens = [list(members) for _, members in groupby(range(len(samples)), lambda place: samples[place].picture)]
     lengths = [asked_length(sample) for sample in samples]
     shared = ranks.share(
         screens, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from assets.agent.processor import Processor
-from assets.agent.samples import Element, Screen
+from assets.agent.samples import Element, Screen, StoredPicture
 from assets.agent.tokenizer import NOTHING, token_id
 from assets.stage import StageParameters
 
@@ -77,7 +77,7 @@ class Perception:
         ).to(model.device)
         self._model = model
         self._tokenizer = processor.tokenizer
-        self._covers: dict[bytes, Cover] = {}
+        self._covers: dict[bytes | StoredPicture, Cover] = {}
 
     def losses(
         self, visual: torch.Tensor, screens: Sequence[Screen], step: Sequence[Screen]
@@ -154,10 +154,10 @@ class Perception:
         }
 
     def _cover(self, screen: Screen) -> Cover:
-        known = self._covers.get(screen.image)
+        known = self._covers.get(screen.picture)
         if known is None:
             known = cover(screen, self.grid, self._tokenizer, self.weights.centre_bins)
-            self._covers[screen.image] = known
+            self._covers[screen.picture] = known
         return known
 
 
