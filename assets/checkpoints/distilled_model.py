@@ -165,7 +165,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
         stage.metric(name, value, 0)
     screens = {name: samples.screens for name, samples in domains.items()}
     learner = Learner(stage, agent, student, teachers, processor, screens, ranks)
-    train(stage, settings.optimisation, {"student": student}, learner.step, evaluate, ranks)
+    train(stage, settings.optimisation, {"student": student}, learner.step, evaluate, ranks, learner.suspects)
 
     kept = any(samples.validation for samples in domains.values())
     stage.summary(kept_step=best.restore() if kept else settings.optimisation.steps)
@@ -216,6 +216,7 @@ class Learner:
         mix = settings.mix.model_dump()
         total = sum(mix[domain] for domain in screens)
         self._texts: dict[int, str] = {}
+        self._asked: list[str] = []
         self._hinted: dict[str, Prompt] = {}
         self._system_prompt = agent.system_prompt
         self.screens = {
@@ -239,6 +240,7 @@ class Learner:
             for screen in deck.deal(number * self.screens[domain], self.screens[domain])
         ]
         samples = share_screens(self._ranks, dealt)
+        self._asked = [sample.id for sample in samples]
         seed = self._stage.rng("answers", number, self._ranks.rank).getrandbits(62)
         rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
         errors = [error_class(rollout.match) for rollout in rollouts]
@@ -260,6 +262,10 @@ class Learner:
             total += float(loss.detach())
             ledger.enter(members, weight, forward_kl(student.detach(), teacher))
         return {**self._ranks.total({"loss": total}), **ledger.figures(self._ranks)}
+
+    def suspects(self) -> list[str]:
+        """Samples that this rank answered in the last step."""
+        return self._asked
 
     def _values(self, student: torch.Tensor, teacher: torch.Tensor, scoring: ScoringBatch) -> torch.Tensor:
         """What the estimator gives each answer token, from logits `[answer tokens, vocabulary]`: `[answer tokens]`."""

@@ -88,7 +88,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
             if (matches := score_together(ranks, model, processor, samples, asking))
         }
 
-    train(stage, settings, lesson.modules, lesson.step, measure, ranks)
+    train(stage, settings, lesson.modules, lesson.step, measure, ranks, lesson.suspects)
     if not ranks.leads:
         return
     save_model(model, processor, stage.output)
@@ -136,6 +136,8 @@ class _Lesson:
             self._eyes = Perception(model, processor, stage.parameters.perception, like)
             self.modules["heads"] = self._eyes.heads
         self._encoded: dict[str, tuple[Prompt, tuple[int, ...]]] = {}
+        self._asked: list[str] = []
+        self._broken: list[str] = []
 
     def step(self, number: int) -> Mapping[str, float]:
         """Forward and backward; gradients add up over fans whose prefixes are alike."""
@@ -146,7 +148,9 @@ class _Lesson:
         seen = [screen for screen, _ in asked if self._sees(screen)]
         pointing = sum(1 for centre in self._centres(asked) if centre != _NOWHERE)
         figures: dict[str, float] = {"loss": 0.0}
-        for alike in self._alike(self._ranks.share(asked, self._cost, self._form)):
+        mine = self._ranks.share(asked, self._cost, self._form)
+        self._asked, self._broken = _ids(mine), []
+        for alike in self._alike(mine):
             with precision(self._settings, self._model.device):
                 batch, screens = self._collate(alike)
                 output = fan.forward(self._model, batch)
@@ -167,8 +171,14 @@ class _Lesson:
                     loss = loss + self._stage.parameters.pointer * parts["pointer"]
                     for name, part in parts.items():
                         figures[name] = figures.get(name, 0.0) + part.item()
+            if not loss.isfinite():
+                self._broken += _ids(alike)
             loss.backward()
         return self._ranks.total(figures)
+
+    def suspects(self) -> list[str]:
+        """Samples of the last step in fans whose loss is not a number; all of this rank where there is none."""
+        return self._broken or self._asked
 
     def _cost(self, asked: tuple[Screen, list[Sample]]) -> float:
         """About how many tokens a screen and what is asked about it are."""
@@ -265,6 +275,10 @@ class _Lesson:
 
 _NOWHERE = (-1.0, -1.0)
 """What a token that names nothing tells of."""
+
+
+def _ids(asked: Sequence[tuple[Screen, list[Sample]]]) -> list[str]:
+    return [sample.id for _, samples in asked for sample in samples]
 
 
 def _centre(box: Box, screen: Screen) -> tuple[float, float]:

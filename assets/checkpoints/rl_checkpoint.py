@@ -137,7 +137,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     at_first = {"heldout/accuracy": accuracy([known[sample.id] for sample in curve])} if curve else {}
     for name, value in {**at_first, **validate(0)}.items():
         stage.metric(name, value, 0)
-    train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks)
+    train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks, learner.suspects)
 
     stage.summary(kept_step=best.restore() if validation else settings.optimisation.steps)
     after = measure(heldout)
@@ -187,6 +187,10 @@ class Learner:
         if number % self._settings.uses == 0:
             self._sample(number)
         return {**self._sampled, **self._update()}
+
+    def suspects(self) -> list[str]:
+        """Samples whose answers this rank learned from in the last step."""
+        return [rollout.sample.id for rollout in self._rollouts]
 
     def sampled_accuracy(self, samples: Sequence[Sample], step: int) -> float:
         """Share of right answers among those drawn as in training. What the weights are chosen by: each question counts

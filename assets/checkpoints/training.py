@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -69,6 +69,7 @@ def train(
     compute: Callable[[int], Mapping[str, float]],
     evaluate: Callable[[int], Mapping[str, float]] | None = None,
     ranks: Ranks | None = None,
+    suspects: Callable[[], Sequence[str]] = lambda: (),
 ) -> None:
     """Update `modules` in place for `settings.steps` steps.
 
@@ -77,8 +78,11 @@ def train(
     group without variance) makes no update. `evaluate(step)` returns held-out measurements. Both kinds of figures
     become curves of the stage.
 
+    `suspects()` names the samples of this rank's share of the last step that made its loss no number, or all of them.
+
     Raises:
-        TrainingError: a loss or gradient is not a number; the last checkpoint stays where it is.
+        TrainingError: a loss or gradient is not a number. The message names samples, `suspects.json` beside the last
+            checkpoint all of them.
     """
     import torch
 
@@ -104,12 +108,12 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * schedule(step, settings)
         figures = dict(compute(step))
-        _require_finite(stage, step, figures)
+        _require_finite(stage, step, figures, ranks, suspects)
         ranks.add_up(list(parameters.values()))
         if any(parameter.grad is not None for parameter in parameters.values()):
             norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
             figures["gradient_norm"] = float(norm)
-            _require_finite(stage, step, figures)
+            _require_finite(stage, step, figures, ranks, suspects)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         for name, value in figures.items():
@@ -243,10 +247,19 @@ class _State:
         return int(record["step"])
 
 
-def _require_finite(stage: Stage[Any], step: int, figures: Mapping[str, float]) -> None:
+def _require_finite(
+    stage: Stage[Any], step: int, figures: Mapping[str, float], ranks: Ranks, suspects: Callable[[], Sequence[str]]
+) -> None:
     broken = [name for name, value in figures.items() if not math.isfinite(value)]
-    if broken:
-        raise TrainingError(
-            f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; "
-            "lower the learning rate or look at the samples of this step"
-        )
+    if not broken:
+        return
+    samples = sorted(set(ranks.gather(suspects())))
+    listed = stage.work / "suspects.json"
+    if ranks.leads:
+        listed.write_text(json.dumps({"step": step, "figures": broken, "samples": samples}, indent=1), encoding="utf-8")
+    some = f" ({', '.join(samples[:3])}{', …' if len(samples) > 3 else ''})" if samples else ""
+    kept = "; the last checkpoint lies beside it" if (stage.work / CHECKPOINT).is_file() else ""
+    raise TrainingError(
+        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look at "
+        f"the samples of this step{some}, listed in {listed}{kept}"
+    )

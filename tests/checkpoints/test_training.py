@@ -133,6 +133,11 @@ def test_a_loss_that_is_no_number_stops_the_stage_with_a_message(base: Path, tmp
     assert done.returncode == 8
     assert re.search(r"loss[a-z_, ]* is not a number at step 0", done.stderr)
     assert "Traceback" not in done.stderr
+    (listed,) = root.glob(".hesper/work/*/*/suspects.json")
+    suspects = json.loads(listed.read_text(encoding="utf-8"))
+    assert suspects["step"] == 0
+    assert suspects["samples"]
+    assert suspects["samples"][0] in done.stderr
 
 
 def test_a_mix_of_unknown_domains_is_named(base: Path, tmp_path: Path):
