@@ -260,6 +260,6 @@ def _require_finite(
     some = f" ({', '.join(samples[:3])}{', …' if len(samples) > 3 else ''})" if samples else ""
     kept = "; the last checkpoint lies beside it" if (stage.work / CHECKPOINT).is_file() else ""
     raise TrainingError(
-        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look at "
-        f"the samples of this step{some}, listed in {listed}{kept}"
+        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look "
+        f"at the samples of this step{some}, listed in {listed}{kept}"
     )
