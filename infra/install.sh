@@ -50,8 +50,12 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   # TORCH_ARGS chooses a build, for example --index-url https://download.pytorch.org/whl/cpu
   "$VENV/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check ${TORCH_ARGS:-} torch==2.13.0
   # The lock is complete, so no resolver: it holds antlr4 4.13.2, which Dagster needs and DVC's Hydra declares otherwise.
-  "$VENV/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --no-deps -r requirements.lock
-  "$VENV/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --no-deps -e .
+  # Two halves of it side by side, since unpacking keeps one processor busy.
+  PIP="$VENV/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps"
+  $PIP -r <(sed -n '1~2p' requirements.lock) & half=$!
+  $PIP -r <(sed -n '2~2p' requirements.lock)
+  wait "$half"
+  $PIP --no-build-isolation -e .  # with the lock's setuptools, which need not be fetched once more
   echo "$wanted" > "$stamp"
 fi
 
