@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -208,6 +208,29 @@ def test_groups_of_like_length_are_cut_where_they_are_too_many(lengths: list[int
     whole = fan.like_lengths(lengths)
     assert [place for group in cut for place in group] == [place for group in whole for place in group]
     assert len(cut) == sum(-(-len(group) // most) for group in whole)
+
+
+@given(st.lists(st.integers(1, 300)), st.integers(1, 8))
+def test_all_questions_run_once_and_never_too_many_together(lengths: list[int], limit: int):
+    found = generation.runs(lengths, limit)
+    assert sorted(place for group in found for place in group) == list(range(len(lengths)))
+    assert all(0 < len(group) <= limit for group in found)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=7))
+def test_questions_run_together_so_that_sampling_takes_least_time(lengths: list[int]):
+    """Against every way of cutting the sorted questions."""
+
+    def time(groups: list[list[int]]) -> int:
+        steps = [max(group) - min(group) + generation.ANSWER_STEPS for group in groups]
+        return sum(count * (generation.STEP_ROWS + len(group)) for count, group in zip(steps, groups, strict=True))
+
+    found = [[lengths[place] for place in group] for group in generation.runs(lengths, 8)]
+    ordered = sorted(lengths)
+    for size in range(len(ordered)):
+        for cuts in combinations(range(1, len(ordered)), size):
+            ends = [0, *cuts, len(ordered)]
+            assert time(found) <= time([ordered[start:end] for start, end in pairwise(ends)])
 
 
 def test_prefixes_of_two_lengths_are_refused(processor: Processor):
