@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-STEP_ROWS = 32
+STEP_ROWS = 64
 """How many rows' arithmetic costs as much as what a step of decoding costs whatever its rows."""
 ANSWER_STEPS = 16
 """About how many tokens an answer has."""
