@@ -23,7 +23,7 @@ from assets.agent.model_policy import sample_prompt
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt
-from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.agent.samples import DOMAINS, Sample, Screen
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses.distillation import (
     ErrorClass,
@@ -41,18 +41,16 @@ from assets.checkpoints.losses.distillation import (
 from assets.checkpoints.measurement import (
     Asking,
     BestWeights,
+    DomainSamples,
     Measurement,
     accuracy,
-    put_aside,
     score_together,
     screens_a_step,
     share_screens,
-    thin,
 )
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
-from assets.errors import InputError
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
 
@@ -128,7 +126,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings, mix = stage.parameters, stage.parameters.mix.model_dump()
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
-    domains = {domain: DomainSamples(stage, domain) for domain in DOMAINS if mix[domain]}
+    domains = {domain: DomainSamples(stage, domain, settings.measurement) for domain in DOMAINS if mix[domain]}
     student, processor = load_model(stage.input("models/midtrained"))
     teachers = {domain: load_model(stage.input(f"models/rl/{domain}"))[0].requires_grad_(False) for domain in domains}
     if settings.start == "average":
@@ -158,9 +156,8 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
 
     start = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
     for domain, samples in domains.items():
-        known = {sample.id: match for sample, match in zip(samples.heldout, start[domain], strict=True)}
         if samples.curve:
-            stage.metric(f"heldout/{domain}", accuracy([known[sample.id] for sample in samples.curve]), 0)
+            stage.metric(f"heldout/{domain}", samples.curve_accuracy(start[domain]), 0)
     for name, value in validate(0).items():
         stage.metric(name, value, 0)
     screens = {name: samples.screens for name, samples in domains.items()}
@@ -177,19 +174,6 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     _report_ledger(stage, learner.screens)
     draw_curves(stage)
     save_model(student, processor, stage.output)
-
-
-class DomainSamples:
-    """What a domain gives: screens to train on, samples put aside to choose the weights, held-out samples."""
-
-    def __init__(self, stage: Stage[Parameters], domain: str) -> None:
-        folder, measured = stage.input(TABLE_OF_DOMAIN[domain]), stage.parameters.measurement
-        self.screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
-        if not self.screens:
-            raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
-        self.validation = thin(aside, measured.validation_questions)
-        self.heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
-        self.curve = thin(self.heldout, measured.curve_questions)
 
 
 class Learner:

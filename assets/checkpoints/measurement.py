@@ -12,16 +12,17 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from assets.agent.matching import SCREEN_DISTANCE, Match
 from assets.agent.model_policy import score_samples
 from assets.agent.prompts import SystemPrompt
-from assets.agent.samples import Sample, Screen
+from assets.agent.samples import TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
 from assets.checkpoints.ranks import Ranks
-from assets.stage import StageParameters
+from assets.errors import InputError
+from assets.stage import Stage, StageParameters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -103,6 +104,30 @@ def thin(samples: Sequence[Sample], most: int) -> list[Sample]:
 def accuracy(matches: Sequence[Match]) -> float:
     """Share of correct steps."""
     return sum(match.correct for match in matches) / len(matches)
+
+
+class DomainSamples:
+    """What a domain gives: screens to train on, samples put aside to choose the weights, held-out samples, and those of
+    them that are asked on the way.
+
+    Raises:
+        InputError: there is no verified training sample of the domain.
+    """
+
+    def __init__(self, stage: Stage[Any], domain: str, measured: Measurement) -> None:
+        folder = stage.input(TABLE_OF_DOMAIN[domain])
+        known = load_screens(folder, domain, "train")
+        self.screens, aside = put_aside(known, measured.validation_share, stage.seed)
+        if not self.screens:
+            raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
+        self.validation = thin(aside, measured.validation_questions)
+        self.heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
+        self.curve = thin(self.heldout, measured.curve_questions)
+
+    def curve_accuracy(self, matches: Sequence[Match]) -> float:
+        """Of the samples that are asked on the way, where the matches of all held-out ones are known."""
+        known = {sample.id: match for sample, match in zip(self.heldout, matches, strict=True)}
+        return accuracy([known[sample.id] for sample in self.curve])
 
 
 @dataclass(frozen=True)

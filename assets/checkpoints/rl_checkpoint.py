@@ -21,27 +21,25 @@ from assets.agent.matching import Match
 from assets.agent.model import load_model, save_model
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
-from assets.agent.samples import TABLE_OF_DOMAIN, Sample, Screen, load_samples, load_screens
+from assets.agent.samples import Sample, Screen
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses import ALGORITHMS
 from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty
 from assets.checkpoints.measurement import (
     Asking,
     BestWeights,
+    DomainSamples,
     Measurement,
     accuracy,
     asked_length,
-    put_aside,
     score_together,
     screens_a_step,
     share_screens,
-    thin,
 )
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
-from assets.errors import InputError
 from assets.stage import Stage, StageParameters
 from assets.statistics import paired_bootstrap, proportion
 
@@ -102,48 +100,39 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings, domain = stage.parameters, str(stage.partition)
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
-    folder = stage.input(TABLE_OF_DOMAIN[domain])
-    measured = settings.measurement
-    screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
-    if not screens:
-        raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of this domain")
-    validation = thin(aside, measured.validation_questions)
-    heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
-    curve = thin(heldout, measured.curve_questions)
-
+    samples = DomainSamples(stage, domain, settings.measurement)
     model, processor = load_model(stage.input("models/midtrained"))
 
     asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
-    def measure(samples: Sequence[Sample]) -> list[Match]:
-        return score_together(ranks, model, processor, samples, asking)
+    def measure(asked: Sequence[Sample]) -> list[Match]:
+        return score_together(ranks, model, processor, asked, asking)
 
     best = BestWeights(stage.work / "best.safetensors", model, ranks)
-
-    learner = Learner(stage, agent, model, processor, screens, ranks)
+    learner = Learner(stage, agent, model, processor, samples.screens, ranks)
 
     def evaluate(step: int) -> dict[str, float]:
-        return {**({"heldout/accuracy": accuracy(measure(curve))} if curve else {}), **validate(step)}
+        curve = {"heldout/accuracy": accuracy(measure(samples.curve))} if samples.curve else {}
+        return {**curve, **validate(step)}
 
     def validate(step: int) -> dict[str, float]:
-        if not validation:
+        if not samples.validation:
             return {}
-        score = learner.sampled_accuracy(validation, step)
+        score = learner.sampled_accuracy(samples.validation, step)
         best.offer(step, score)
         return {"validation/accuracy": score}
 
-    before = measure(heldout)
-    known = {sample.id: match for sample, match in zip(heldout, before, strict=True)}
-    at_first = {"heldout/accuracy": accuracy([known[sample.id] for sample in curve])} if curve else {}
+    before = measure(samples.heldout)
+    at_first = {"heldout/accuracy": samples.curve_accuracy(before)} if samples.curve else {}
     for name, value in {**at_first, **validate(0)}.items():
         stage.metric(name, value, 0)
     train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks, learner.suspects)
 
-    stage.summary(kept_step=best.restore() if validation else settings.optimisation.steps)
-    after = measure(heldout)
+    stage.summary(kept_step=best.restore() if samples.validation else settings.optimisation.steps)
+    after = measure(samples.heldout)
     if not ranks.leads:
         return
-    _report(stage, heldout, before, after)
+    _report(stage, samples.heldout, before, after)
     draw_curves(stage)
     save_model(model, processor, stage.output)
 

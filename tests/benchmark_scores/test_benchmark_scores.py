@@ -115,8 +115,8 @@ def test_a_second_run_gives_the_same_bytes_and_a_killed_one_goes_on(
     spread = stage_module.spread
     asked: list[str] = []
 
-    def killed_at_the_third(examinations, *rest):  # type: ignore[no-untyped-def]
-        for index, cases in spread(examinations, *rest):
+    def killed_at_the_third(examinations, *rest, **options):  # type: ignore[no-untyped-def]
+        for index, cases in spread(examinations, *rest, **options):
             if len(asked) == 2:
                 raise KeyboardInterrupt
             asked.append(examinations[index].name)
@@ -130,9 +130,9 @@ def test_a_second_run_gives_the_same_bytes_and_a_killed_one_goes_on(
 
     asked_again: list[str] = []
 
-    def recorded(examinations, *rest):  # type: ignore[no-untyped-def]
+    def recorded(examinations, *rest, **options):  # type: ignore[no-untyped-def]
         asked_again.extend(examination.name for examination in examinations)
-        yield from spread(examinations, *rest)
+        yield from spread(examinations, *rest, **options)
 
     monkeypatch.setattr(stage_module, "spread", recorded)
     execute("benchmark_scores", root=project)
