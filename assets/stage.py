@@ -78,11 +78,14 @@ def validate_section(values: Any, section: str, model: type[P], source: str) -> 
         return model.model_validate(values if values is not None else {})
     except ValidationError as error:
         problems = []
-        for item in error.errors():
+        # First what is there and should not be: it may be what a missing parameter was meant to be.
+        for item in sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden"):
             place = ".".join([section, *(str(part) for part in item["loc"])])
             if item["type"] == "extra_forbidden":
                 known = _fields_at(model, item["loc"][:-1])
                 problems.append(f"{place}: no such parameter{_nearest(str(item['loc'][-1]), known)}")
+            elif item["type"] == "missing":
+                problems.append(f"{place} is missing")
             else:
                 problems.append(f"{place}: {item['msg']} (got {item['input']!r})")
         raise ParameterError("\n".join(f"{source}: {problem}" for problem in problems)) from None

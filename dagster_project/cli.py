@@ -176,8 +176,8 @@ def profile(
 
 @app.command()
 def ui(
-    dagster_port: Annotated[int, typer.Option(help="0: a free one")] = 3000,
-    mlflow_port: Annotated[int, typer.Option(help="0: a free one")] = 5000,
+    dagster_port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = 3000,
+    mlflow_port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = 5000,
 ) -> None:
     """Start the Dagster and MLflow web pages on this machine, print their addresses, and end them with Ctrl-C."""
     root = _root()
@@ -344,7 +344,7 @@ def serve(
     model: Annotated[
         str, typer.Argument(metavar="MODEL_FOLDER|ALIAS", help="a folder, or an alias of the registry")
     ] = "champion",
-    port: Annotated[int, typer.Option(help="0: a free one")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = 8000,
     name: Annotated[str | None, typer.Option(help="what requests call it; default: MODEL's last part")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="of an answer, where a request does not say")] = 512,
     threads: Annotated[int | None, typer.Option(min=1, help="of torch")] = None,

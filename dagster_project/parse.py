@@ -28,7 +28,9 @@ def parse_answers(
     for number, answer in enumerate(answers, 1):
         text = _unpacked(answer)
         try:
-            print(json.dumps(_as_json(text, platform, size, coordinates), ensure_ascii=False), flush=True)
+            understood = json.dumps(_as_json(text, platform, size, coordinates), ensure_ascii=False)
+            # Half a surrogate pair, which JSON can write and UTF-8 can't, stays written as JSON writes it.
+            print(understood.encode("utf-8", "backslashreplace").decode(), flush=True)
         except ActionError as error:
             failed += 1
             print(f"answer {number}: {error}\n{error.caret()}", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from assets.agent import fan
 from assets.agent.matching import Match
@@ -66,6 +66,12 @@ class Gate(StageParameters):
     low: float = Field(ge=0)
     high: float = Field(gt=0)
 
+    @model_validator(mode="after")
+    def _holds_something(self) -> Gate:
+        if self.low >= self.high:
+            raise ValueError("low must be below high: no token would count")
+        return self
+
 
 class Mix(StageParameters):
     """Share of the samples of a step by domain; a domain with 0 is left out."""
@@ -75,6 +81,12 @@ class Mix(StageParameters):
     mobile: float = Field(ge=0)
     web: float = Field(ge=0)
     computer: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Mix:
+        if not any(self.model_dump().values()):
+            raise ValueError("a domain must have a share above 0")
+        return self
 
 
 class Parameters(StageParameters):

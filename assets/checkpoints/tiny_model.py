@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from assets.agent.tokenizer import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START, token_id
 from assets.stage import StageParameters
@@ -31,6 +31,12 @@ class Architecture(StageParameters):
     attention: Literal["full", "hybrid"]
     init_std: float = Field(gt=0)
     position_std: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _heads_share_hidden(self) -> Architecture:
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden must be a multiple of heads, and {self.hidden} is none of {self.heads}")
+        return self
 
 
 def make_model(architecture: Architecture, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:

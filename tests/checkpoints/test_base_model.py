@@ -183,3 +183,8 @@ def test_a_source_that_is_nowhere_is_named(project: Path, tmp_path: Path):
     done = run(root, "base_model", HF_HUB_OFFLINE="1")
     assert done.returncode == 2
     assert "no/such/model/anywhere" in done.stderr
+
+
+def test_heads_must_share_the_hidden_size():
+    with pytest.raises(ValueError, match="hidden must be a multiple of heads"):
+        Architecture.model_validate({**ARCHITECTURE.model_dump(), "heads": ARCHITECTURE.hidden + 1})

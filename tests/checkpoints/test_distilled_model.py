@@ -239,6 +239,18 @@ def test_only_the_teacher_reads_the_hint(learner: Learner, monkeypatch: pytest.M
     assert all(rollout.prompt == learner._sampler._prompt(rollout.sample) for rollout in rollouts)
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"gate": {"low": 2.0, "high": 0.5}}, "low must be below high"),
+        ({"mix": dict.fromkeys(DISTILLATION["mix"], 0)}, "a share above 0"),
+    ],
+)
+def test_settings_that_leave_nothing_to_learn_from_are_refused(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Parameters.model_validate({**DISTILLATION, **values})
+
+
 def test_a_hint_that_tells_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must say \{type\}"):
         Parameters.model_validate({**DISTILLATION, "hint": "look well"})

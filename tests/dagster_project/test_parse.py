@@ -44,6 +44,14 @@ def test_nothing_is_evaluated() -> None:
     assert "expected ',' or ')'" in done.stderr
 
 
+def test_half_a_surrogate_pair_is_written_as_json_writes_it_and_the_rest_is_read() -> None:
+    done = parse(lines="\"Type(content='\\ud800')\"\nClick(point=(1, 2))\n")
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert first["actions"][0]["content"] == "\ud800"
+    assert second["actions"][0]["point"] == [1, 2]
+
+
 def test_options_that_do_not_fit_are_named() -> None:
     for arguments, message in (
         (("--coordinates", "pixel", "Wait()"), "needs --size"),
