@@ -50,3 +50,9 @@ class TrainingError(HesperError):
     """Training went wrong by itself: a loss or a gradient is not a number."""
 
     exit_code = 8
+
+
+def with_exit_code(code: int, message: str) -> HesperError | None:
+    """The failure that another process ended with, by its exit code; None where the code is none of these."""
+    kinds = {kind.exit_code: kind for kind in HesperError.__subclasses__()}
+    return kinds[code](message) if code in kinds else None

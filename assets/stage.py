@@ -516,6 +516,11 @@ def _storage_errors(entry: StageEntry) -> Iterator[None]:
         raise
 
 
+def tied_environment() -> dict[str, str]:
+    """What tells a stage's process, in its environment, to end with this one."""
+    return {"HESPER_LAUNCHED": "1", "HESPER_LAUNCHER": str(os.getpid())}
+
+
 def _die_with_parent() -> None:
     """When a launcher started this stage, end the stage and everything it started as soon as the launcher is gone."""
     if os.environ.get("HESPER_LAUNCHED") != "1":

@@ -22,7 +22,7 @@ import yaml
 from pydantic import Field
 
 from assets.checkpoints.distilled_model import Parameters
-from assets.errors import HesperError, InfrastructureError, ParameterError
+from assets.errors import InfrastructureError, ParameterError, with_exit_code
 from assets.reporting import MlflowRun, connect
 from assets.stage import (
     StageEntry,
@@ -32,6 +32,7 @@ from assets.stage import (
     input_ids,
     load_section,
     load_yaml,
+    tied_environment,
     validate_section,
 )
 from assets.statistics import Interval, stratified_paired_bootstrap
@@ -178,13 +179,11 @@ def _lay(root: Path, folder: Path, inputs: Mapping[str, str], params: Mapping[st
 
 def _run(folder: Path, entry: StageEntry) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "HESPER"))}
-    environment |= {"HESPER_TRACKING": "off", "HESPER_LAUNCHED": "1", "HESPER_LAUNCHER": str(os.getpid())}
+    environment |= {"HESPER_TRACKING": "off", **tied_environment()}
     done = subprocess.run([sys.executable, "-m", "assets", entry.name], cwd=folder, env=environment, check=False)
     if done.returncode:
-        for kind in HesperError.__subclasses__():
-            if kind.exit_code == done.returncode:
-                raise kind(f"{entry.name} in {folder} failed; its message is above")
-        raise InfrastructureError(f"{entry.name} in {folder} ended with exit code {done.returncode}; see above")
+        message = f"{entry.name} in {folder} ended with exit code {done.returncode}; its message is above"
+        raise with_exit_code(done.returncode, message) or InfrastructureError(message)
 
 
 def _read(file: Path, seed: int) -> Outcomes:

@@ -6,7 +6,6 @@ reads its inputs there and writes its output there, and the launcher commits it.
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -21,7 +20,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.errors import INTERRUPTED, HesperError, InfrastructureError, ParameterError
-from assets.stage import StageParameters
+from assets.stage import StageParameters, tied_environment
 
 
 class Worker(StageParameters):
@@ -84,7 +83,7 @@ def _local(
     client = dg.PipesSubprocessClient(cwd=str(root), message_reader=reader)
     threads = {"OMP_NUM_THREADS": str(worker.threads)} if worker.threads else {}
     # A stage that has no launcher any more must not go on: it watches for this process.
-    environment = {**environment, **threads, "HESPER_LAUNCHED": "1", "HESPER_LAUNCHER": str(os.getpid())}
+    environment = {**environment, **threads, **tied_environment()}
     with _one_message(address, ear):
         client.run(context=context, command=list(command), env=environment)
     return ear.report()

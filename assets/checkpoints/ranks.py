@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from assets.errors import HesperError, InfrastructureError
-from assets.stage import Stage, open_follower
+from assets.errors import HesperError, InfrastructureError, with_exit_code
+from assets.stage import Stage, open_follower, tied_environment
 
 if TYPE_CHECKING:
     import torch
@@ -178,7 +178,7 @@ def _start(stage: Stage[Any], rank: int, folder: Path) -> subprocess.Popen[bytes
     command += ["--meeting", str(folder), "--work", str(stage.work), "--inputs", json.dumps(stage.inputs)]
     command += ["--partition", entry.partition] if entry.partition is not None else []
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DAGSTER_PIPES")}
-    environment |= {"HESPER_LAUNCHED": "1", "HESPER_LAUNCHER": str(os.getpid()), **_device(rank)}
+    environment |= {**tied_environment(), **_device(rank)}
     return subprocess.Popen(command, cwd=stage.root, env=environment, stdin=subprocess.DEVNULL)
 
 
@@ -202,9 +202,8 @@ def _end(stage: Stage[Any], processes: Mapping[int, subprocess.Popen[bytes]], fo
         said = folder / f"{rank}.json"
         if said.is_file():
             record = json.loads(said.read_text(encoding="utf-8"))
-            for kind in HesperError.__subclasses__():
-                if kind.exit_code == record["exit_code"]:
-                    raise kind(record["message"])
+            if (error := with_exit_code(record["exit_code"], record["message"])) is not None:
+                raise error
         if code:
             how = (
                 f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}; its own output says why"

@@ -9,6 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.checkpoints.micro_project import OPTIMISATION, RL, make_project
+from tests.checkpoints.small_project import run, write_project
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small project whose base model is made, by one process. Read only."""
+    root = tmp_path_factory.mktemp("small") / "project"
+    root.mkdir()
+    write_project(root)
+    done = run(root, "base_model")
+    assert done.returncode == 0, done.stderr
+    return root
 
 
 @pytest.fixture(scope="session")

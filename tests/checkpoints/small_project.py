@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +206,23 @@ def _write_trajectories(folder: Path) -> None:
         ]
     )
     pq.write_table(pa.Table.from_pylist(steps, schema=schema), folder / "steps.parquet")
+
+
+def run(root: Path, stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a stage of the project in a process of its own."""
+    return subprocess.run(command(stage), cwd=root, env=surroundings(**environment), capture_output=True, text=True)
+
+
+def command(stage: str) -> list[str]:
+    """What runs a stage."""
+    return [sys.executable, "-m", "assets", stage]
+
+
+def surroundings(**environment: str) -> dict[str, str]:
+    """The environment of such a process."""
+    return {**os.environ, "HESPER_TRACKING": "off", "OMP_NUM_THREADS": "1", **environment}
+
+
+def digest(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -25,8 +25,7 @@ from assets.checkpoints.ranks import Ranks
 from assets.errors import InfrastructureError, InputError
 from assets.stage import execute
 from tests.checkpoints.micro_project import DISTILLATION, RL, write_params
-from tests.checkpoints.small_project import PARAMS, write_project
-from tests.checkpoints.test_training import command, digest, run, surroundings
+from tests.checkpoints.small_project import PARAMS, command, digest, run, surroundings
 
 
 @given(
@@ -51,15 +50,6 @@ def test_one_rank_alone_changes_nothing() -> None:
     assert alone.share([3, 1, 2], float) == [3, 1, 2]
     assert alone.gather([(1, "a")]) == [(1, "a")]
     assert alone.total({"loss": 0.1}) == {"loss": 0.1}
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose base model is made, by one process."""
-    root = tmp_path_factory.mktemp("project")
-    write_project(root)
-    run(root, "base_model")
-    return root
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import yaml
 
 from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.training import Optimisation, schedule
-from tests.checkpoints.small_project import OPTIMISATION, PARAMS, write_project
+from tests.checkpoints.small_project import OPTIMISATION, PARAMS, command, digest, run, surroundings
 
 
 def settings(**changes: Any) -> Optimisation:
@@ -60,31 +58,6 @@ def test_places_of_a_step_are_shared_by_weight_without_gap():
             assert start == ends[index]
             ends[index] = start + count
     assert ends == pytest.approx([3500, 2100, 1400], abs=1)
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose base model is made."""
-    root = tmp_path_factory.mktemp("project")
-    write_project(root)
-    run(root, "base_model")
-    return root
-
-
-def run(root: Path, stage: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(stage), cwd=root, env=surroundings(**environment), capture_output=True, text=True)
-
-
-def command(stage: str) -> list[str]:
-    return [sys.executable, "-m", "assets", stage]
-
-
-def surroundings(**environment: str) -> dict[str, str]:
-    return {**os.environ, "HESPER_TRACKING": "off", "OMP_NUM_THREADS": "1", **environment}
-
-
-def digest(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_killed_run_ends_in_the_bytes_of_an_undisturbed_one(base: Path, tmp_path: Path):
