@@ -121,9 +121,11 @@ def _make(stage: Stage[Parameters], scratch: Scratch, ranks: Ranks) -> None:
     def step(number: int) -> Mapping[str, float]:
         shares = share_out(number, scratch.screens, list(mix.values()))
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
-        if mine := ranks.share(shown):
+        mine = ranks.share(shown)
+        covered = ranks.total({"covered": eyes.covered(mine)})["covered"]
+        if mine:
             with precision(settings, model.device):
-                parts = eyes.losses(_look(model, processor, mine), mine, shown)
+                parts = eyes.losses(_look(model, processor, mine), mine, len(shown), covered)
             eyes.weighted(parts).backward()
         return ranks.total({name: part.item() for name, part in parts.items()} if mine else {})
 

@@ -144,11 +144,9 @@ class _Lesson:
         import torch
 
         asked = self._draw(number)
-        tokens = sum(len(self._encode(sample)[1]) for _, samples in asked for sample in samples)
-        seen = [screen for screen, _ in asked if self._sees(screen)]
-        pointing = sum(1 for centre in self._centres(asked) if centre != _NOWHERE)
-        figures: dict[str, float] = {"loss": 0.0}
         mine = self._ranks.share(asked, self._cost, self._form)
+        whole = self._ranks.total(self._counts(mine))
+        figures: dict[str, float] = {"loss": 0.0}
         self._asked, self._broken = _ids(mine), []
         for alike in self._alike(mine):
             with precision(self._settings, self._model.device):
@@ -157,17 +155,17 @@ class _Lesson:
                 # The question's tokens count as answered in the fan, so that what the model makes of them is seen.
                 asking = self._asking(alike, output.answers.device)
                 scores = fan.log_probabilities(self._model, output.answers[~asking])
-                loss = -scores.gather(-1, batch.targets()[~asking][:, None]).sum() / tokens
+                loss = -scores.gather(-1, batch.targets()[~asking][:, None]).sum() / whole["tokens"]
                 figures["loss"] += loss.item()
                 if self._eyes is not None:
                     parts: dict[str, torch.Tensor] = {}
                     places = [place for place, screen in enumerate(screens) if self._sees(screen)]
                     if places:
                         known = [screens[place] for place in places]
-                        parts = self._eyes.losses(output.visual[places], known, seen)
+                        parts = self._eyes.losses(output.visual[places], known, whole["seen"], whole["covered"])
                         loss = loss + self._eyes.weighted(parts)
                     centres = torch.tensor(self._centres(alike))
-                    parts["pointer"] = self._eyes.pointer(output.answers[asking], centres, pointing)
+                    parts["pointer"] = self._eyes.pointer(output.answers[asking], centres, whole["pointing"])
                     loss = loss + self._stage.parameters.pointer * parts["pointer"]
                     for name, part in parts.items():
                         figures[name] = figures.get(name, 0.0) + part.item()
@@ -175,6 +173,16 @@ class _Lesson:
                 self._broken += _ids(alike)
             loss.backward()
         return self._ranks.total(figures)
+
+    def _counts(self, asked: Sequence[tuple[Screen, list[Sample]]]) -> dict[str, float]:
+        """What losses are divided by: answer tokens, screens that are seen, their covered tokens, centres to tell."""
+        seen = [screen for screen, _ in asked if self._sees(screen)]
+        return {
+            "tokens": sum(len(self._encode(sample)[1]) for _, samples in asked for sample in samples),
+            "seen": len(seen),
+            "covered": 0 if self._eyes is None else self._eyes.covered(seen),
+            "pointing": 0 if self._eyes is None else sum(centre != _NOWHERE for centre in self._centres(asked)),
+        }
 
     def suspects(self) -> list[str]:
         """Samples of the last step in fans whose loss is not a number; all of this rank where there is none."""

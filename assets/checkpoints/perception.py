@@ -80,30 +80,34 @@ class Perception:
         self._covers: dict[bytes | StoredPicture, Cover] = {}
 
     def losses(
-        self, visual: torch.Tensor, screens: Sequence[Screen], step: Sequence[Screen]
+        self, visual: torch.Tensor, screens: Sequence[Screen], shown: float, covered: float
     ) -> dict[str, torch.Tensor]:
         """Cross-entropies of the parts, from visual tokens `[screens, tokens, hidden]`.
 
-        Each is this call's part of the mean over the visual tokens of all screens of the `step`.
+        Each is this call's part of the mean over the visual tokens of the whole step, which has `shown` screens and
+        `covered` tokens that something covers.
         """
         import torch.nn.functional as F
 
         asked = self._asked(visual, screens)
         total = {name: F.cross_entropy(scores, right, reduction="sum") for name, (scores, right) in asked.items()}
-        tokens = self.grid[0] * self.grid[1] * len(step)
-        covered = max(1, sum(self._cover(screen).covered for screen in step))
+        tokens = self.grid[0] * self.grid[1] * shown
         return {
             "what": total["what"] / tokens,
             "where": (total["column"] + total["row"]) / tokens,
-            "centre": (total["centre_column"] + total["centre_row"]) / covered,
+            "centre": (total["centre_column"] + total["centre_row"]) / max(1, covered),
         }
+
+    def covered(self, screens: Sequence[Screen]) -> int:
+        """How many visual tokens of the screens something covers."""
+        return sum(self._cover(screen).covered for screen in screens)
 
     def weighted(self, parts: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The sum of the parts by their weights."""
         weights = self.weights
         return weights.what * parts["what"] + weights.where * parts["where"] + weights.centre * parts["centre"]
 
-    def pointer(self, hidden: torch.Tensor, centres: torch.Tensor, step: int) -> torch.Tensor:
+    def pointer(self, hidden: torch.Tensor, centres: torch.Tensor, step: float) -> torch.Tensor:
         """Cross-entropy of the centres told by hidden states `[questions, hidden]`, through the centre heads.
 
         `centres` `[questions, 2]` are shares of the width and height, negative where there is nothing to tell. This

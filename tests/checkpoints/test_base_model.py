@@ -71,12 +71,12 @@ def test_what_and_where_can_be_learned_from_the_visual_tokens():
     def look() -> torch.Tensor:
         return fan.encode_images(model, shown)
 
-    before = eyes.losses(look(), screens, screens)
+    before = eyes.losses(look(), screens, len(screens), eyes.covered(screens))
     for _ in range(60):
         optimizer.zero_grad()
-        eyes.weighted(eyes.losses(look(), screens, screens)).backward()
+        eyes.weighted(eyes.losses(look(), screens, len(screens), eyes.covered(screens))).backward()
         optimizer.step()
-    after = eyes.losses(look(), screens, screens)
+    after = eyes.losses(look(), screens, len(screens), eyes.covered(screens))
     assert all(after[part] < 0.2 * before[part] for part in ("what", "where", "centre"))
     assert eyes.accuracy(look(), screens) == {"words_read": 1.0, "centres_told": 1.0}
 

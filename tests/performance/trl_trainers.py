@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from assets.agent.tokenizer import CHAT_TEMPLATE as PLAIN_TEMPLATE
 from tests.performance.screen_questions import MAX_NEW_TOKENS, Exam, Question
 
 if TYPE_CHECKING:
@@ -20,24 +21,14 @@ if TYPE_CHECKING:
     from transformers import ProcessorMixin, Trainer
     from trl import GRPOTrainer
 
-CHAT_TEMPLATE = (
-    "{%- for message in messages -%}"
-    "{%- if message.role == 'assistant' -%}"
+CHAT_TEMPLATE = PLAIN_TEMPLATE.replace(
+    "{{ '<|answer|>' + message.content + '<|im_end|>' }}",
     "{{- '<|answer|>' -}}"
     "{%- generation -%}"
     "{%- if message.content is string -%}{{ message.content }}"
     "{%- else -%}{%- for part in message.content -%}{{ part.text }}{%- endfor -%}{%- endif -%}"
     "{{- '<|im_end|>' -}}"
-    "{%- endgeneration -%}"
-    "{%- elif message.content is string -%}{{ message.content }}"
-    "{%- else -%}"
-    "{%- for part in message.content -%}"
-    "{%- if part.type == 'image' -%}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}"
-    "{%- else -%}{{ part.text }}{%- endif -%}"
-    "{%- endfor -%}"
-    "{%- endif -%}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{ '<|answer|>' }}{%- endif -%}"
+    "{%- endgeneration -%}",
 )
 """The project's template, for answers in TRL's form: a list of parts, and marked as what is learned."""
 
