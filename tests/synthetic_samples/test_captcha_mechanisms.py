@@ -115,8 +115,7 @@ def test_drags_from_station_to_station_follow_the_path(path: Any, one: float, ot
     assert places[-1] == pytest.approx(point_along(path, ways[1]), abs=1e-6)
     for step in range(21):
         point = point_along(path, ways[0] + (ways[1] - ways[0]) * step / 20)
-        # Corners within a pixel of an end are left out.
-        assert min(off_leg(point, leg) for leg in pairwise(places)) <= 2 * BEND + 2
+        assert min(off_leg(point, leg) for leg in pairwise(places)) <= BEND + 1e-6
 
 
 def test_a_part_moves_as_its_motions_say() -> None:

@@ -14,7 +14,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 from assets.agent.vocabulary import Locale
@@ -507,7 +507,7 @@ def point_along(path: Sequence[Point], way: float) -> Point:
     for one, other in pairwise(path):
         length = math.dist(one, other)
         if left <= length:
-            share = left / length
+            share = left / length if length else 0.0
             return one[0] + share * (other[0] - one[0]), one[1] + share * (other[1] - one[1])
         left -= length
     return path[-1]
@@ -519,15 +519,12 @@ BEND = 14.0
 
 def stations_along(path: Sequence[Point], start: float, end: float) -> list[Point]:
     """Two places on a polyline, given by their ways from its start, and those between them by which drags follow it."""
-    kept = _kept(path, 0, len(path) - 1)
-    corners, way = [], 0.0
-    for number, (one, other) in enumerate(pairwise(path), 1):
-        way += math.dist(one, other)
-        if number in kept:
-            corners.append(way)
     low, high = sorted((start, end))
-    ways = [low, *(corner for corner in corners if low + 1 < corner < high - 1), high]
-    return [point_along(path, way) for way in (ways if start <= end else reversed(ways))]
+    ways = [0.0, *accumulate(math.dist(one, other) for one, other in pairwise(path))]
+    corners = [corner for corner, way in zip(path, ways, strict=True) if low < way < high]
+    part = [point_along(path, low), *corners, point_along(path, high)]
+    kept = [part[at] for at in sorted(_kept(part, 0, len(part) - 1))]
+    return kept if start <= end else kept[::-1]
 
 
 def _kept(path: Sequence[Point], first: int, last: int) -> set[int]:
@@ -542,8 +539,9 @@ def _kept(path: Sequence[Point], first: int, last: int) -> set[int]:
 def off_leg(point: Point, leg: tuple[Point, Point]) -> float:
     """How far a point is from a straight leg."""
     (x0, y0), (x1, y1) = leg
-    length = math.dist(*leg)
-    along = ((point[0] - x0) * (x1 - x0) + (point[1] - y0) * (y1 - y0)) / length**2 if length else 0.0
+    # The square may be zero where the length is not.
+    square = (x1 - x0) ** 2 + (y1 - y0) ** 2
+    along = ((point[0] - x0) * (x1 - x0) + (point[1] - y0) * (y1 - y0)) / square if square else 0.0
     share = max(0.0, min(along, 1.0))
     return math.dist(point, (x0 + share * (x1 - x0), y0 + share * (y1 - y0)))
 
