@@ -10,8 +10,9 @@ Left out: scoring by an inference server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -130,7 +131,8 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """The mid-trained model, five specialists and their domains' samples -> models/distilled."""
-    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+    settings = stage.parameters.optimisation
+    with together(stage, settings.ranks, settings.zero) as ranks:
         _train(stage, ranks)
 
 
@@ -180,12 +182,14 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     stage.summary(kept_step=best.restore() if kept else settings.optimisation.steps)
     end = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
     taught = {domain: measure(teachers[domain], samples.heldout) for domain, samples in domains.items()}
+    with ranks.whole(student):
+        if ranks.leads:
+            save_model(student, processor, stage.output)
     if not ranks.leads:
         return
     _report_heldout(stage, domains, start, end, taught)
     _report_ledger(stage, learner.screens)
     draw_curves(stage)
-    save_model(student, processor, stage.output)
 
 
 class Learner:
@@ -238,26 +242,44 @@ class Learner:
         samples = share_screens(self._ranks, dealt)
         self._asked = [sample.id for sample in samples]
         seed = self._stage.rng("answers", number, self._ranks.rank).getrandbits(62)
-        rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
+        with self._ranks.whole(self._student):
+            rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
         errors = [error_class(rollout.match) for rollout in rollouts]
         classes = [token_classes(self._pieces(rollout)) for rollout in rollouts]
         weights = structured_weights(classes, errors, self._settings.weights)
         tokens = int(self._ranks.total({"tokens": sum(len(rollout.answer.ids) for rollout in rollouts)})["tokens"])
         ledger = Ledger(rollouts, errors, classes)
         total = 0.0
-        for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
-            members = scoring.indices.tolist()
-            student = self._logits(self._student, scoring)
-            teacher = self._taught([rollouts[index] for index in members])
-            chosen = student.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
-            sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
-            weight = chosen.new_tensor([value for index in members for value in weights[index]])
-            weight = weight * importance_gate(chosen, sampled, self._settings.gate.low, self._settings.gate.high)
-            loss = weighted_mean(self._values(student, teacher, scoring), weight, tokens)
-            loss.backward()
+
+        def batches() -> Iterator[_Batch]:
+            for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
+                yield _Batch(rollouts, weights, scoring, ledger)
+
+        for batch, counts in self._ranks.passes(batches(), partial(self._spare_batch, dealt[0].samples[0])):
+            loss = counts * self._ranks.forward(partial(self._loss, batch, tokens, counts > 0))
+            self._ranks.backward(loss)
             total += float(loss.detach())
-            ledger.enter(members, weight, forward_kl(student.detach(), teacher))
         return {**self._ranks.total({"loss": total}), **ledger.figures(self._ranks)}
+
+    def _loss(self, batch: _Batch, tokens: int, entered: bool) -> torch.Tensor:
+        """What one pass adds to the loss of a step with so many answer tokens; its tokens are entered in the ledger."""
+        scoring, rollouts = batch.scoring, batch.rollouts
+        members = scoring.indices.tolist()
+        student = self._logits(self._student, scoring)
+        teacher = self._taught([rollouts[index] for index in members])
+        chosen = student.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
+        sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
+        weight = chosen.new_tensor([value for index in members for value in batch.weights[index]])
+        weight = weight * importance_gate(chosen, sampled, self._settings.gate.low, self._settings.gate.high)
+        if entered:
+            batch.ledger.enter(members, weight, forward_kl(student.detach(), teacher))
+        return weighted_mean(self._values(student, teacher, scoring), weight, tokens)
+
+    def _spare_batch(self, sample: Sample) -> _Batch:
+        """What a rank runs that has no answer to learn from while others have."""
+        rollouts = [self._sampler.unanswered(sample)]
+        (scoring,) = scoring_batches(self._processor, rollouts, 1, self._student.device)
+        return _Batch(rollouts, [[0.0]], scoring, Ledger([], [], []))
 
     def suspects(self) -> list[str]:
         """Samples that this rank answered in the last step."""
@@ -314,6 +336,16 @@ class Learner:
         if token not in self._texts:
             self._texts[token] = str(self._processor.tokenizer.decode([token]))
         return self._texts[token]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Answers, the weights of their tokens, those of them that run in one pass, and where that is noted."""
+
+    rollouts: Sequence[Rollout]
+    weights: Sequence[Sequence[float]]
+    scoring: ScoringBatch
+    ledger: Ledger
 
 
 class Ledger:

@@ -153,14 +153,15 @@ def score_together(
         screens, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]
     )
     mine = [place for places in shared for place in places]
-    matches = score_samples(
-        model,
-        processor,
-        [samples[place] for place in mine],
-        asking.max_new_tokens,
-        asking.system_prompt,
-        asking.distance,
-    )
+    with ranks.whole(model):
+        matches = score_samples(
+            model,
+            processor,
+            [samples[place] for place in mine],
+            asking.max_new_tokens,
+            asking.system_prompt,
+            asking.distance,
+        )
     found = ranks.gather([(place, astuple(match)) for place, match in zip(mine, matches, strict=True)])
     return [Match(*values) for _, values in sorted(found)]
 
@@ -181,11 +182,10 @@ class BestWeights:
         """Keep the model's weights if they score higher than those kept."""
         from safetensors.torch import save_file
 
-        if not self._ranks.leads:
-            return
-        if self._path.is_file() and score <= self._record()[1]:
-            return
-        weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
+        with self._ranks.whole(self._model):
+            if not self._ranks.leads or (self._path.is_file() and score <= self._record()[1]):
+                return
+            weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
         partial = self._path.with_suffix(".partial")
         save_file(weights, partial, {"step": str(step), "score": repr(score)})
         os.replace(partial, self._path)
@@ -197,7 +197,7 @@ class BestWeights:
 
         self._ranks.wait()  # until rank 0 has written what it was offered last
         weights = load_file(self._path)
-        with torch.no_grad():
+        with self._ranks.whole(self._model, write=True), torch.no_grad():
             for name, parameter in self._model.named_parameters():
                 parameter.copy_(weights[name])
         return self._record()[0]

@@ -11,7 +11,8 @@ Left out: trajectory success in the live environment as the criterion, and rollo
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -92,7 +93,8 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """models/midtrained and the domain's verified samples -> models/rl/<domain>."""
-    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+    settings = stage.parameters.optimisation
+    with together(stage, settings.ranks, settings.zero) as ranks:
         _train(stage, ranks)
 
 
@@ -130,11 +132,13 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
 
     stage.summary(kept_step=best.restore() if samples.validation else settings.optimisation.steps)
     after = measure(samples.heldout)
+    with ranks.whole(model):
+        if ranks.leads:
+            save_model(model, processor, stage.output)
     if not ranks.leads:
         return
     _report(stage, samples.heldout, before, after)
     draw_curves(stage)
-    save_model(model, processor, stage.output)
 
 
 class Learner:
@@ -186,7 +190,8 @@ class Learner:
         as often as it is answered right, so a few dozen of them tell more than their greedy answers would."""
         mine = self._ranks.share(samples, asked_length, asked_length)
         seed = self._stage.rng("validation", step, self._ranks.rank).getrandbits(62)
-        groups = self._sampler.draw(self._model, mine, self._settings.samples, seed)
+        with self._ranks.whole(self._model):
+            groups = self._sampler.draw(self._model, mine, self._settings.samples, seed)
         right = sum(rollout.match.correct for group in groups for rollout in group)
         return self._ranks.total({"right": right})["right"] / (len(samples) * self._settings.samples)
 
@@ -198,7 +203,8 @@ class Learner:
         dealt = self._deck.deal(number // settings.uses * self._screens, self._screens)
         samples = share_screens(ranks, dealt)
         seed = self._stage.rng("answers", number, ranks.rank).getrandbits(62)
-        groups = self._sampler.draw(self._model, samples, settings.samples, seed)
+        with ranks.whole(self._model):
+            groups = self._sampler.draw(self._model, samples, settings.samples, seed)
         rewards = torch.tensor(
             [step_reward(rollout.match, settings.reward) for group in groups for rollout in group],
             device=self._model.device,
@@ -235,22 +241,44 @@ class Learner:
         }
 
     def _update(self) -> dict[str, float]:
-        settings, rollouts = self._settings, self._rollouts
-        loss = ALGORITHMS[settings.algorithm].loss
-        extent = self._extent
+        total = {"loss": 0.0} if self._reference is None else {"loss": 0.0, "kl": 0.0}
+        for batch, counts in self._ranks.passes(self._batches(), self._spare_batch):
+            figures: dict[str, float] = {}
+            self._ranks.backward(counts * self._ranks.forward(partial(self._loss, *batch, figures)))
+            for name, value in figures.items():
+                total[name] += counts * value
+        return self._ranks.total(total)
+
+    def _batches(self) -> Iterator[tuple[Sequence[Rollout], torch.Tensor, ScoringBatch]]:
+        """Answers, their advantages, and those of them that run in one pass."""
+        for scoring in scoring_batches(self._processor, self._rollouts, self._settings.rows, self._model.device):
+            yield self._rollouts, self._advantages, scoring
+
+    def _spare_batch(self) -> tuple[Sequence[Rollout], torch.Tensor, ScoringBatch]:
+        """What a rank runs that has no answer to learn from while others have."""
+        import torch
+
+        (screen,) = self._deck.deal(0, 1)
+        rollouts = [self._sampler.unanswered(screen.samples[0])]
+        (scoring,) = scoring_batches(self._processor, rollouts, 1, self._model.device)
+        return rollouts, torch.zeros(1, device=self._model.device), scoring
+
+    def _loss(
+        self, rollouts: Sequence[Rollout], advantages: torch.Tensor, scoring: ScoringBatch, figures: dict[str, float]
+    ) -> torch.Tensor:
+        """What one pass adds to the loss of the step; its parts are noted in `figures`."""
+        settings, extent = self._settings, self._extent
+        log_probs, mask = self._log_probs(self._model, scoring), scoring.mask()
+        old = sampled_log_probs(rollouts, scoring) if settings.uses > 1 else None
         clip = Clip(settings.clip.low, settings.clip.high)
-        total = penalty = 0.0
-        for scoring in scoring_batches(self._processor, rollouts, settings.rows, self._model.device):
-            log_probs, mask = self._log_probs(self._model, scoring), scoring.mask()
-            old = sampled_log_probs(rollouts, scoring) if settings.uses > 1 else None
-            value = loss(log_probs, mask, self._advantages[scoring.indices], extent, old, clip)
-            if self._reference is not None:
-                divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
-                value = value + settings.kl * divergence
-                penalty += float(divergence.detach())
-            value.backward()
-            total += float(value.detach())
-        return self._ranks.total({"loss": total} if self._reference is None else {"loss": total, "kl": penalty})
+        loss = ALGORITHMS[settings.algorithm].loss
+        value = loss(log_probs, mask, advantages[scoring.indices], extent, old, clip)
+        if self._reference is not None:
+            divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
+            value = value + settings.kl * divergence
+            figures["kl"] = float(divergence.detach())
+        figures["loss"] = float(value.detach())
+        return value
 
     def _log_probs(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
         """Of the sampled tokens, at the temperature of the sampling, `[rows, longest]`."""

@@ -5,7 +5,7 @@ measurements, and a checkpoint every so many steps. A killed run continues from 
 same bytes as an undisturbed one: everything random in a step is derived from the step's number, and the state that
 is not (weights, optimiser moments, open averages) is saved exactly, as safetensors.
 
-Left out: sharding, gradient checkpointing, weight averaging.
+Left out: weight averaging.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from assets.agent.recomputation import recompute_activations
 from assets.checkpoints.ranks import Ranks
+from assets.checkpoints.zero import MOMENTS, Sharded
 from assets.errors import TrainingError
 from assets.stage import Stage, StageParameters
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     import torch
 
 CHECKPOINT = "training.safetensors"
+PART = 4 * 2**30
+"""Most bytes of a checkpoint that are put together in memory; a larger one lies in several files."""
 
 
 class Optimisation(StageParameters):
@@ -38,10 +42,15 @@ class Optimisation(StageParameters):
         warmup: steps over which the learning rate rises from 0.
         decay: share of the steps, at the end, over which it falls to 0.
         clip: largest norm of the gradient.
-        ranks: processes that share each step. Part of the parameters, as `threads` is, because the order of additions
-            depends on it, and because each draws its answers by itself.
+        ranks: processes that share each step; 0 stands for one on each GPU that the stage is given, or one where there
+            is none. Part of the parameters, as `threads` is, because the order of additions depends on it, and because
+            each draws its answers by itself; a run that was killed may go on with another number.
+        zero: what lies in shards on the ranks: nothing (0), the optimiser's state (1), the gradients too (2), the
+            weights too (3). Above 0 DeepSpeed is needed.
         threads: of torch, in each rank.
-        precision: `float32`, or `bfloat16` for the products of the forward pass (weights stay float32).
+        precision: `float32`, or `bfloat16` for the products of the forward pass; the weights that are updated stay
+            float32, and where `zero` is above 0 those that are computed with, and written at the end, are bfloat16.
+        gradient_checkpointing: keep only what goes into each layer for the backward pass, and compute the rest again.
         report_every: steps that one point of a curve averages.
         evaluate_every: steps between held-out measurements; 0 measures only at the end.
         checkpoint_every: steps between checkpoints.
@@ -54,9 +63,11 @@ class Optimisation(StageParameters):
     betas: tuple[float, float]
     weight_decay: float = Field(ge=0)
     clip: float = Field(gt=0)
-    ranks: int = Field(ge=1)
+    ranks: int = Field(ge=0)
+    zero: int = Field(ge=0, le=3)
     threads: int = Field(ge=1)
     precision: Literal["float32", "bfloat16"]
+    gradient_checkpointing: bool
     report_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=0)
     checkpoint_every: int = Field(ge=1)
@@ -100,22 +111,26 @@ def train(
         fused=True,
     )
     ranks = ranks or Ranks()
-    state = _State(stage, parameters, optimizer)
-    begin = state.restore()
+    if settings.gradient_checkpointing:
+        recompute_activations(next(iter(modules.values())))  # type: ignore[arg-type]
+    state = _State(stage, ranks)
+    begin = state.restore(parameters)
+    held: _Unsharded | Sharded
+    if settings.zero:
+        held = ranks.sharded = Sharded(modules, parameters, optimizer, settings, ranks)
+    else:
+        held = _Unsharded(parameters, optimizer, settings, ranks)
+    if begin:
+        held.restore(state.read)
     for module in modules.values():
         module.train()
     for step in stage.progress(range(begin, settings.steps), "training", settings.steps - begin):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * schedule(step, settings)
         figures = dict(compute(step))
         _require_finite(stage, step, figures, ranks, suspects)
-        ranks.add_up(list(parameters.values()))
-        if any(parameter.grad is not None for parameter in parameters.values()):
-            norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
-            figures["gradient_norm"] = float(norm)
+        norm = held.update(settings.learning_rate * schedule(step, settings))
+        if norm is not None:
+            figures["gradient_norm"] = norm
             _require_finite(stage, step, figures, ranks, suspects)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
         for name, value in figures.items():
             state.window.setdefault(name, []).append(value)
         done = step + 1
@@ -127,8 +142,8 @@ def train(
         if evaluate is not None and (last or (settings.evaluate_every and done % settings.evaluate_every == 0)):
             for name, value in sorted(evaluate(done).items()):
                 stage.metric(name, value, done)
-        if ranks.leads and (done % settings.checkpoint_every == 0 or last):
-            state.save(done)
+        if done % settings.checkpoint_every == 0 or last:
+            state.save(done, held.tensors())
 
 
 def schedule(step: int, settings: Optimisation) -> float:
@@ -191,34 +206,93 @@ def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
     stage.picture(name, Image.open(buffer))
 
 
-class _State:
-    """What a killed run needs to continue: weights, moments, the open averages and the curves so far."""
+class _Unsharded:
+    """What is trained, where every rank holds all of it."""
 
     def __init__(
-        self, stage: Stage[Any], parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        settings: Optimisation,
+        ranks: Ranks,
     ) -> None:
-        self._stage = stage
         self._parameters = parameters
         self._optimizer = optimizer
+        self._clip = settings.clip
+        self._ranks = ranks
+
+    def update(self, rate: float) -> float | None:
+        """Make the update of a step with a learning rate; the gradient's norm. None, and no update, where no rank has a
+        gradient."""
+        import torch
+
+        parameters = list(self._parameters.values())
+        self._ranks.add_up(parameters)
+        if all(parameter.grad is None for parameter in parameters):
+            return None
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self._clip)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return float(norm)
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What a checkpoint holds of the training."""
+        for name, parameter in self._parameters.items():
+            yield f"weight/{name}", parameter.detach()
+            for key, value in self._optimizer.state.get(parameter, {}).items():
+                yield f"{key}/{name}", value
+
+    def restore(self, read: Callable[[str], torch.Tensor | None]) -> None:
+        """Take up the moments that `tensors` gave, by name."""
+        for name, parameter in self._parameters.items():
+            moments = {key: read(f"{key}/{name}") for key in ("step", *MOMENTS)}
+            if moments["step"] is not None:
+                self._optimizer.state[parameter] = {
+                    key: value.to(parameter.device) for key, value in moments.items() if value is not None
+                }
+
+
+class _State:
+    """What a killed run needs to continue: weights, moments, the open averages and the curves so far.
+
+    All of it is in one file, or in that file and the parts that it names.
+    """
+
+    def __init__(self, stage: Stage[Any], ranks: Ranks) -> None:
+        self._stage = stage
+        self._ranks = ranks
         self._path: Path = stage.work / CHECKPOINT
+        self._files: dict[str, Path] = {}
         self.window: dict[str, list[float]] = {}
 
-    def save(self, step: int) -> None:
+    def save(self, step: int, tensors: Iterator[tuple[str, torch.Tensor]]) -> None:
+        """Write a checkpoint. All ranks come here together, since the tensors may lie on all of them; rank 0 writes."""
         from safetensors.torch import save_file
 
-        tensors = {f"weight/{name}": parameter.detach() for name, parameter in self._parameters.items()}
-        for name, parameter in self._parameters.items():
-            for key, value in self._optimizer.state.get(parameter, {}).items():
-                tensors[f"{key}/{name}"] = value
-        record = {"step": step, "window": self.window, "series": self._stage.series}
+        kept: dict[str, torch.Tensor] = {}
+        parts: list[str] = []
+        for name, value in tensors:
+            if not self._ranks.leads:
+                continue
+            kept[name] = value.contiguous().cpu()
+            if sum(tensor.nbytes for tensor in kept.values()) > PART:
+                parts.append(f"{self._path.stem}-{step}-{len(parts)}{self._path.suffix}")
+                save_file(kept, self._path.with_name(parts[-1]))
+                kept = {}
+        if not self._ranks.leads:
+            return
+        record = {"step": step, "window": self.window, "series": self._stage.series, "parts": parts}
         partial = self._path.with_suffix(".partial")
-        save_file(
-            {key: value.contiguous().cpu() for key, value in tensors.items()}, partial, {"state": json.dumps(record)}
-        )
+        save_file(kept, partial, {"state": json.dumps(record)})
         os.replace(partial, self._path)
+        for old in self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"):
+            if old.name not in parts:
+                old.unlink()
 
-    def restore(self) -> int:
-        """Take up the last checkpoint, where there is one, and return the step to begin with."""
+    def restore(self, parameters: Mapping[str, torch.nn.Parameter]) -> int:
+        """Take up the last checkpoint's weights and curves, where there is one, and return the step to begin with."""
         import torch
         from safetensors import safe_open
 
@@ -226,25 +300,29 @@ class _State:
             return 0
         with safe_open(self._path, "pt") as file:
             record = json.loads(file.metadata()["state"])
-            with torch.no_grad():
-                for name, parameter in self._parameters.items():
-                    parameter.copy_(file.get_tensor(f"weight/{name}"))
-            keys = set(file.keys())
-            for name, parameter in self._parameters.items():
-                moments = {
-                    key: file.get_tensor(f"{key}/{name}")
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                    if f"{key}/{name}" in keys
-                }
-                if moments:
-                    self._optimizer.state[parameter] = {
-                        key: value.to(parameter.device) for key, value in moments.items()
-                    }
+        for path in (self._path, *(self._path.with_name(name) for name in record["parts"])):
+            with safe_open(path, "pt") as file:
+                self._files |= dict.fromkeys(file.keys(), path)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                weight = self.read(f"weight/{name}")
+                assert weight is not None
+                parameter.copy_(weight)
         self.window = record["window"]
         for step, name, value in record["series"]:
             self._stage.metric(name, value, step)
         self._stage.log(f"continues from step {record['step']}")
         return int(record["step"])
+
+    def read(self, name: str) -> torch.Tensor | None:
+        """A tensor of the last checkpoint; None where it has none of that name."""
+        from safetensors import safe_open
+
+        if name not in self._files:
+            return None
+        with safe_open(self._files[name], "pt") as file:
+            tensor: torch.Tensor = file.get_tensor(name)
+            return tensor
 
 
 def _require_finite(
