@@ -10,7 +10,7 @@ Left out: scoring by an inference server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -142,9 +142,20 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     prepare(settings.optimisation, stage.seed)
     domains = {domain: DomainSamples(stage, domain, settings.measurement) for domain in DOMAINS if mix[domain]}
     student, processor = load_model(stage.input("models/midtrained"))
-    teachers = {domain: load_model(stage.input(f"models/rl/{domain}"))[0].requires_grad_(False) for domain in domains}
+    teachers: dict[str, PreTrainedModel] = {}
+
+    def opened() -> Iterator[PreTrainedModel]:
+        """Each teacher while it is whole on this rank."""
+        for domain in domains:
+            teacher, _ = load_model(stage.input(f"models/rl/{domain}"))
+            yield teacher
+            teachers[domain] = ranks.frozen(teacher, settings.optimisation)
+
     if settings.start == "average":
-        average_weights(student, list(teachers.values()))
+        average_weights(student, opened())
+    else:
+        for _ in opened():
+            pass
 
     asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
@@ -302,14 +313,17 @@ class Learner:
 
         taught: dict[int, torch.Tensor] = {}
         with torch.no_grad():
-            for domain in dict.fromkeys(rollout.sample.domain for rollout in rollouts):
+            for domain, teacher in self._teachers.items():
                 places = [place for place, rollout in enumerate(rollouts) if rollout.sample.domain == domain]
+                if not self._ranks.anyone(bool(places)):
+                    continue
                 members = [self._as_the_teacher_sees_it(rollouts[place]) for place in places]
-                for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
-                    logits = self._logits(self._teachers[domain], scoring).split(scoring.lengths.tolist())
-                    taught |= {
-                        places[index]: part for index, part in zip(scoring.indices.tolist(), logits, strict=True)
-                    }
+                with self._ranks.whole(teacher):
+                    for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
+                        logits = self._logits(teacher, scoring).split(scoring.lengths.tolist())
+                        taught |= {
+                            places[index]: part for index, part in zip(scoring.indices.tolist(), logits, strict=True)
+                        }
         return torch.cat([taught[place] for place in range(len(rollouts))])
 
     def _as_the_teacher_sees_it(self, rollout: Rollout) -> Rollout:
@@ -382,14 +396,17 @@ class Ledger:
         self._sums[name] = (total + value, count + 1)
 
 
-def average_weights(model: PreTrainedModel, others: Sequence[PreTrainedModel]) -> None:
-    """Give `model` the mean of the weights of models of its shape ("model soup", arXiv:2203.05482)."""
+def average_weights(model: PreTrainedModel, others: Iterable[PreTrainedModel]) -> None:
+    """Give `model` the mean of the weights of models of its shape ("model soup", arXiv:2203.05482), one by one."""
     import torch
 
-    members = [dict(other.named_parameters()) for other in others]
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(torch.stack([member[name].float() for member in members]).mean(0))
+        for number, other in enumerate(others):
+            added = dict(other.named_parameters())
+            for name, parameter in model.named_parameters():
+                parameter.copy_(added[name] if number == 0 else parameter + added[name])
+        for parameter in model.parameters():
+            parameter.div_(number + 1)
 
 
 def _report_heldout(

@@ -25,16 +25,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from assets.checkpoints.zero import require_deepspeed
+from assets.checkpoints.zero import gathered, require_deepspeed, share_out
 from assets.errors import HesperError, InfrastructureError, with_exit_code
 from assets.stage import Stage, open_follower, tied_environment
 
 if TYPE_CHECKING:
     import torch
 
+    from assets.checkpoints.training import Optimisation
     from assets.checkpoints.zero import Sharded
 
 T = TypeVar("T")
+M = TypeVar("M", bound="torch.nn.Module")
 
 BUCKET = 2**23
 """Most values of gradients that are added up in one message."""
@@ -55,6 +57,7 @@ class Ranks:
         self.rank = rank
         self.count = count
         self.sharded: Sharded | None = None
+        self._shared_out: list[torch.nn.Module] = []
 
     @property
     def leads(self) -> bool:
@@ -135,11 +138,10 @@ class Ranks:
         """
         last: T | None = None
         for item in mine:
-            if self.sharded is not None:
-                self._anyone(True)
+            self.anyone(True)
             yield item, 1.0
             last = item
-        while self.sharded is not None and self._anyone(False):
+        while self.sharded is not None and self.anyone(False):
             last = spare() if last is None else last
             yield last, 0.0
 
@@ -161,15 +163,30 @@ class Ranks:
         Args:
             write: all ranks change the weights, alike.
         """
-        if self.sharded is None or not self.sharded.holds(model):
-            yield
-        else:
+        if self.sharded is not None and self.sharded.holds(model):
             with self.sharded.whole(write):
                 yield
+        elif any(model is other for other in self._shared_out):
+            with gathered(model.parameters(), write):
+                yield
+        else:
+            yield
 
-    def _anyone(self, here: bool) -> bool:
-        """Whether a rank says yes; all of them have to be asked."""
-        if self.count == 1:
+    def frozen(self, model: M, settings: Optimisation) -> M:
+        """A model that is only asked from now on, inside `whole`: held as one that is trained with these settings."""
+        import torch
+
+        model.requires_grad_(False)
+        if settings.zero and settings.precision == "bfloat16":
+            model.to(torch.bfloat16)
+        if settings.zero == 3:
+            share_out(model, settings)
+            self._shared_out.append(model)
+        return model
+
+    def anyone(self, here: bool) -> bool:
+        """Whether a rank says yes, where ranks must do alike; all of them have to be asked. Else what this one says."""
+        if self.sharded is None or self.count == 1:
             return here
         import torch
         from torch import distributed

@@ -158,7 +158,7 @@ class Learner:
         self._stage = stage
         self._settings = settings
         self._model = model
-        self._reference = copy.deepcopy(model).requires_grad_(False) if settings.kl else None
+        self._reference = ranks.frozen(copy.deepcopy(model), settings.optimisation) if settings.kl else None
         self._processor = processor
         self._deck = Deck(stage, "screens", screens)
         self._screens = screens_a_step(screens, settings.questions)
@@ -274,7 +274,8 @@ class Learner:
         loss = ALGORITHMS[settings.algorithm].loss
         value = loss(log_probs, mask, advantages[scoring.indices], extent, old, clip)
         if self._reference is not None:
-            divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
+            with self._ranks.whole(self._reference):
+                divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
             value = value + settings.kl * divergence
             figures["kl"] = float(divergence.detach())
         figures["loss"] = float(value.detach())

@@ -9,15 +9,18 @@ modules in the same order on every rank. What is trained beside the model (heads
 ends of the model, which are used outside of their own modules, stay gathered for the whole pass instead; all else runs
 in every pass, and a pass without a screenshot shows the vision tower a blank one (`fan.forward`).
 
-Left out: offloading to the host's memory, sharding of models that are only asked (teachers, the reference of the KL
-divergence), ranks on several machines.
+Models that are only asked, teachers and the reference of the KL divergence, are shared out as well under stage 3, and
+gathered whole for each pass that asks them.
+
+Left out: offloading to the host's memory, ranks on several machines, models that are too large to be opened whole on
+every rank.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +53,21 @@ def require_deepspeed(stage: Stage[Any]) -> None:
             f"{stage.entry.address}: optimisation.zero shards with DeepSpeed, which is not installed: "
             "pip install 'hesper[gpu]', or set optimisation.zero to 0"
         )
+
+
+def share_out(model: torch.nn.Module, settings: Optimisation) -> None:
+    """Leave of a model that is only asked a share on every rank; `gathered` brings the rest."""
+    import torch
+
+    dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+    _deepspeed().zero.Init(module=model, config_dict_or_path=_configuration(settings, 1), dtype=dtype)
+
+
+@contextmanager
+def gathered(weights: Iterable[torch.nn.Parameter], write: bool = False) -> Iterator[None]:
+    """Weights that were shared out are whole on every rank; with `write` they may change, on all ranks alike."""
+    with _deepspeed().zero.GatheredParameters(list(weights), modifier_rank=0 if write else None):
+        yield
 
 
 class Sharded:
@@ -157,8 +175,6 @@ class Sharded:
     @contextmanager
     def whole(self, write: bool = False) -> Iterator[None]:
         """All weights are on this rank, and running a module gathers nothing; see `Ranks.whole`."""
-        from deepspeed.zero import GatheredParameters
-
         if self._stage < 3 or self._gathered:
             yield
             return
@@ -169,7 +185,7 @@ class Sharded:
         offload.forward_hooks, offload.backward_hooks = [], []
         self._gathered = True
         try:
-            with GatheredParameters(weights, modifier_rank=0 if write else None):
+            with gathered(weights, write):
                 yield
         finally:
             self._gathered = False
@@ -216,12 +232,6 @@ def _start(
     """The module in which every pass runs, and DeepSpeed's engine for it."""
     import torch
 
-    os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
-    os.environ.setdefault("LOCAL_RANK", "0")  # each rank sees its own GPU first
-    import deepspeed
-
-    deepspeed.ops.__compatible_ops__ = {}  # its own kernels would be compiled when they are first asked for
-
     class Pass(torch.nn.Module):
         """Weights that are used outside of their own module are gathered for as long as this one runs."""
 
@@ -235,8 +245,15 @@ def _start(
             return self.compute()
 
     whole = Pass()
-    bucket = min(BUCKET, max(1, sum(weight.numel() for weight in whole.parameters())))
-    config = {
+    config = _configuration(settings, sum(weight.numel() for weight in whole.parameters()))
+    engine, *_ = _deepspeed().initialize(model=whole, optimizer=optimizer, config=config)
+    return whole, engine
+
+
+def _configuration(settings: Optimisation, weights: int) -> dict[str, Any]:
+    """DeepSpeed's, for a model with so many weights."""
+    bucket = min(BUCKET, weights)
+    return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,  # a step has as many passes as it happens to have
@@ -247,9 +264,19 @@ def _start(
             "overlap_comm": False,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
+            "memory_efficient_linear": False,  # it would take the place of torch's own for all modules
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
             "stage3_param_persistence_threshold": KEPT_WHOLE,
         },
     }
-    engine, *_ = deepspeed.initialize(model=whole, optimizer=optimizer, config=config, dist_init_required=False)
-    return whole, engine
+
+
+def _deepspeed() -> Any:
+    import torch
+
+    os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+    os.environ.setdefault("LOCAL_RANK", "0")  # each rank sees its own GPU first
+    import deepspeed
+
+    deepspeed.ops.__compatible_ops__ = {}  # its own kernels would be compiled when they are first asked for
+    return deepspeed
