@@ -246,6 +246,7 @@ def together(stage: Stage[Any], count: int, zero: int = 0) -> Iterator[Ranks]:
                 yield ranks
             _end(stage, processes, Path(folder), END_SECONDS)
         except RuntimeError as error:  # which torch raises when the connection to a rank is lost
+            stage.log(str(error))
             try:
                 _end(stage, processes, Path(folder), 5.0)
             except HesperError as reason:

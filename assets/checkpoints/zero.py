@@ -147,7 +147,7 @@ class Sharded:
         for name, parameter in self._parameters.items():
             yield f"weight/{name}", safe_get_full_fp32_param(parameter)
             if steps:
-                yield f"step/{name}", steps[0]
+                yield f"step/{name}", steps[0].clone()
                 for key in MOMENTS:
                     yield f"{key}/{name}", safe_get_full_optimizer_state(parameter, key)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import yaml
 from tests.checkpoints.micro_project import DISTILLATION, RL, write_params
 from tests.checkpoints.small_project import PARAMS, ROOT, digest, surroundings, write_project
 
-pytest.importorskip("deepspeed", reason="the extra `gpu` is not installed")
+pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="the extra `gpu` is not installed")
 
 
 class Forked:
@@ -218,13 +219,11 @@ def test_in_16_bit_the_checkpoint_is_written_in_16_bit_and_a_killed_run_goes_on_
 def test_without_deepspeed_the_stage_says_what_to_install(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib.util
-
     from assets.errors import ParameterError
     from assets.stage import execute
 
     root = copied(small, tmp_path / "project", 2, 1)
     monkeypatch.setenv("HESPER_TRACKING", "off")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ParameterError, match=r"pip install 'hesper\[gpu\]'"):
         execute("midtrained_checkpoint", None, root)
