@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +32,20 @@ if TYPE_CHECKING:
 CHECKPOINT = "training.safetensors"
 
 
+class Explosion(StageParameters):
+    """When a step's loss, or the norm of its gradient, is too large to go on: above `factor` times its median over the
+    `steps` steps before. The first steps of a stage, as many, are not judged.
+
+    Attributes:
+        least_loss: a smaller median counts as this much, or noise around 0 would count as an explosion. (Of the
+            gradient's norm that is `clip`: what is not clipped does no harm.)
+    """
+
+    factor: float = Field(gt=1)
+    steps: int = Field(ge=1)
+    least_loss: float = Field(gt=0)
+
+
 class Optimisation(StageParameters):
     """How a model is updated, how often it is measured and saved.
 
@@ -38,6 +53,7 @@ class Optimisation(StageParameters):
         warmup: steps over which the learning rate rises from 0.
         decay: share of the steps, at the end, over which it falls to 0.
         clip: largest norm of the gradient.
+        explosion: what stops the stage, as a loss does that is not a number; null: nothing else does.
         ranks: processes that share each step. Part of the parameters, as `threads` is, because the order of additions
             depends on it, and because each draws its answers by itself.
         threads: of torch, in each rank.
@@ -54,6 +70,7 @@ class Optimisation(StageParameters):
     betas: tuple[float, float]
     weight_decay: float = Field(ge=0)
     clip: float = Field(gt=0)
+    explosion: Explosion | None
     ranks: int = Field(ge=1)
     threads: int = Field(ge=1)
     precision: Literal["float32", "bfloat16"]
@@ -81,8 +98,8 @@ def train(
     `suspects()` names the samples of this rank's share of the last step that made its loss no number, or all of them.
 
     Raises:
-        TrainingError: a loss or gradient is not a number. The message names samples, `suspects.json` beside the last
-            checkpoint all of them.
+        TrainingError: a loss or gradient is not a number, or explodes; that step made no update. The message names
+            samples, `suspects.json` beside the last checkpoint all of them.
     """
     import torch
 
@@ -102,22 +119,25 @@ def train(
     ranks = ranks or Ranks()
     state = _State(stage, parameters, optimizer)
     begin = state.restore()
+    if settings.explosion is None:
+        stage.log("no limit to how much loss and gradient may grow (optimisation.explosion is null)")
     for module in modules.values():
         module.train()
     for step in stage.progress(range(begin, settings.steps), "training", settings.steps - begin):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * schedule(step, settings)
         figures = dict(compute(step))
-        _require_finite(stage, step, figures, ranks, suspects)
+        _require_sound(stage, settings, state, step, figures, ranks, suspects)
         ranks.add_up(list(parameters.values()))
         if any(parameter.grad is not None for parameter in parameters.values()):
             norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
             figures["gradient_norm"] = float(norm)
-            _require_finite(stage, step, figures, ranks, suspects)
+            _require_sound(stage, settings, state, step, figures, ranks, suspects)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         for name, value in figures.items():
             state.window.setdefault(name, []).append(value)
+        state.remember(figures, settings)
         done = step + 1
         if done % settings.report_every == 0 or done == settings.steps:
             for name, values in sorted(state.window.items()):
@@ -192,7 +212,8 @@ def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
 
 
 class _State:
-    """What a killed run needs to continue: weights, moments, the open averages and the curves so far."""
+    """What a killed run needs to continue: weights, moments, the open averages, what explosions are judged by, and the
+    curves so far."""
 
     def __init__(
         self, stage: Stage[Any], parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
@@ -202,6 +223,13 @@ class _State:
         self._optimizer = optimizer
         self._path: Path = stage.work / CHECKPOINT
         self.window: dict[str, list[float]] = {}
+        self.recent: dict[str, list[float]] = {}
+
+    def remember(self, figures: Mapping[str, float], settings: Optimisation) -> None:
+        """Keep the sizes of a step's loss and gradient, for as many steps as explosions are judged by."""
+        if settings.explosion is not None:
+            for name in (name for name in ("loss", "gradient_norm") if name in figures):
+                self.recent[name] = [*self.recent.get(name, ()), abs(figures[name])][-settings.explosion.steps :]
 
     def save(self, step: int) -> None:
         from safetensors.torch import save_file
@@ -210,7 +238,7 @@ class _State:
         for name, parameter in self._parameters.items():
             for key, value in self._optimizer.state.get(parameter, {}).items():
                 tensors[f"{key}/{name}"] = value
-        record = {"step": step, "window": self.window, "series": self._stage.series}
+        record = {"step": step, "window": self.window, "recent": self.recent, "series": self._stage.series}
         partial = self._path.with_suffix(".partial")
         save_file(
             {key: value.contiguous().cpu() for key, value in tensors.items()}, partial, {"state": json.dumps(record)}
@@ -240,26 +268,55 @@ class _State:
                     self._optimizer.state[parameter] = {
                         key: value.to(parameter.device) for key, value in moments.items()
                     }
-        self.window = record["window"]
+        self.window, self.recent = record["window"], record["recent"]
         for step, name, value in record["series"]:
             self._stage.metric(name, value, step)
         self._stage.log(f"continues from step {record['step']}")
         return int(record["step"])
 
 
-def _require_finite(
-    stage: Stage[Any], step: int, figures: Mapping[str, float], ranks: Ranks, suspects: Callable[[], Sequence[str]]
+def _require_sound(
+    stage: Stage[Any],
+    settings: Optimisation,
+    state: _State,
+    step: int,
+    figures: Mapping[str, float],
+    ranks: Ranks,
+    suspects: Callable[[], Sequence[str]],
 ) -> None:
-    broken = [name for name, value in figures.items() if not math.isfinite(value)]
-    if not broken:
+    wrong = {name: "is not a number" for name, value in figures.items() if not math.isfinite(value)}
+    wrong = wrong or _exploded(settings, state.recent, figures)
+    if not wrong:
         return
     samples = sorted(set(ranks.gather(suspects())))
     listed = stage.work / "suspects.json"
     if ranks.leads:
-        listed.write_text(json.dumps({"step": step, "figures": broken, "samples": samples}, indent=1), encoding="utf-8")
+        record = {"step": step, "figures": list(wrong), "samples": samples}
+        listed.write_text(json.dumps(record, indent=1), encoding="utf-8")
     some = f" ({', '.join(samples[:3])}{', …' if len(samples) > 3 else ''})" if samples else ""
     kept = "; the last checkpoint lies beside it" if (stage.work / CHECKPOINT).is_file() else ""
-    raise TrainingError(
-        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look "
-        f"at the samples of this step{some}, listed in {listed}{kept}"
+    said = "; ".join(
+        f"{', '.join(name for name in wrong if wrong[name] == what)} {what}" for what in dict.fromkeys(wrong.values())
     )
+    raise TrainingError(
+        f"{stage.entry.address}: {said} at step {step}; lower the learning rate or look at the samples of this "
+        f"step{some}, listed in {listed}{kept}"
+    )
+
+
+def _exploded(
+    settings: Optimisation, recent: Mapping[str, Sequence[float]], figures: Mapping[str, float]
+) -> dict[str, str]:
+    """The figures of a step that are too large beside those of the steps before it, and how large they are."""
+    limits = settings.explosion
+    if limits is None:
+        return {}
+    found = {}
+    for name, least in (("loss", limits.least_loss), ("gradient_norm", settings.clip)):
+        before = recent.get(name, ())
+        if name not in figures or len(before) < limits.steps:
+            continue
+        usual = max(least, statistics.median(before))
+        if abs(figures[name]) > limits.factor * usual:
+            found[name] = f"explodes ({figures[name]:.4g}, more than {limits.factor:g} times {usual:.4g})"
+    return found
