@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from assets.agent import fan
 from assets.capacity.tracing import Life
@@ -65,11 +63,12 @@ def computed(loss: Loss, tokens: int, size: int, words: int = 23) -> list[torch.
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@given(tokens=st.integers(1, 12), size=st.integers(1, 13))
-def test_any_size_gives_the_values_and_gradients_of_all_at_once(name: str, tokens: int, size: int) -> None:
+def test_any_size_gives_the_values_and_gradients_of_all_at_once(name: str) -> None:
+    tokens = 7
     plain = computed(LOSSES[name], tokens, tokens)
-    for ours, expected in zip(computed(LOSSES[name], tokens, size), plain, strict=True):
-        assert (ours - expected).norm() <= 1e-5 * expected.norm()
+    for size in range(1, tokens + 2):
+        for ours, expected in zip(computed(LOSSES[name], tokens, size), plain, strict=True):
+            assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
 def test_a_log_probability_is_that_of_the_whole_distribution() -> None:
