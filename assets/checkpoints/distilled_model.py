@@ -10,8 +10,9 @@ Left out: scoring by an inference server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -255,10 +256,10 @@ class Learner:
         for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
             members = scoring.indices.tolist()
             # The teachers first: their passes then need no memory beside what the student's keeps for the backward one.
-            taught, whose = self._taught([rollouts[index] for index in members])
-            hidden = self._hidden(self._student, scoring)
+            heads, *taught = self._taught([rollouts[index] for index in members])
+            hidden, targets = self._hidden(self._student, scoring), scoring.batch.targets()
             values, chosen, divergence = in_chunks(
-                self._compare, (hidden, taught, whose, scoring.batch.targets()), self._settings.logit_tokens
+                partial(self._compare, heads), (hidden, *taught, targets), self._settings.logit_tokens
             )
             sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
             weight = chosen.new_tensor([value for index in members for value in weights[index]])
@@ -279,48 +280,54 @@ class Learner:
         return self._asked
 
     def _compare(
-        self, hidden: torch.Tensor, taught: torch.Tensor, whose: torch.Tensor, targets: torch.Tensor
+        self,
+        heads: Mapping[int, torch.Tensor],
+        hidden: torch.Tensor,
+        taught: torch.Tensor,
+        whose: torch.Tensor,
+        targets: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """`token_values`, from hidden states `[answer tokens, hidden]` of the student and of the teacher that `whose`
-        names."""
+        """`token_values`, from hidden states of the student `[answer tokens, hidden]` and from what `_taught` gives."""
         import torch
 
         settings = self._settings
         student = self._logits(self._student, hidden)
         with torch.no_grad():
-            teacher = self._teacher_logits(taught, whose)
+            teacher = self._teacher_logits(heads, taught, whose)
         return token_values(settings.estimator, student, teacher, targets, settings.top_k, settings.advantage_bound)
 
-    def _taught(self, rollouts: Sequence[Rollout]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Hidden states of each answer's own teacher, `[answer tokens, hidden]`, and that teacher's place among all of
-        them, `[answer tokens]`."""
+    def _taught(self, rollouts: Sequence[Rollout]) -> tuple[dict[int, torch.Tensor], torch.Tensor, torch.Tensor]:
+        """The output heads of the teachers that are asked, by their place among all; of each answer token the hidden
+        state of its own teacher, `[answer tokens, hidden]`, and that teacher's place, `[answer tokens]`."""
         import torch
 
+        heads: dict[int, torch.Tensor] = {}
         taught: dict[int, torch.Tensor] = {}
         names = list(self._teachers)
         with torch.no_grad():
             for domain in dict.fromkeys(rollout.sample.domain for rollout in rollouts):
                 places = [place for place, rollout in enumerate(rollouts) if rollout.sample.domain == domain]
                 members = [self._as_the_teacher_sees_it(rollouts[place]) for place in places]
+                heads[names.index(domain)] = self._teachers[domain].lm_head.weight.detach()
                 for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
                     hidden = self._hidden(self._teachers[domain], scoring).split(scoring.lengths.tolist())
                     taught |= {
                         places[index]: part for index, part in zip(scoring.indices.tolist(), hidden, strict=True)
                     }
         whose = [names.index(rollout.sample.domain) for rollout in rollouts for _ in rollout.answer.ids]
-        return (
-            torch.cat([taught[place] for place in range(len(rollouts))]),
-            torch.tensor(whose, device=self._student.device),
-        )
+        hidden_states = torch.cat([taught[place] for place in range(len(rollouts))])
+        return heads, hidden_states, torch.tensor(whose, device=self._student.device)
 
-    def _teacher_logits(self, taught: torch.Tensor, whose: torch.Tensor) -> torch.Tensor:
+    def _teacher_logits(
+        self, heads: Mapping[int, torch.Tensor], taught: torch.Tensor, whose: torch.Tensor
+    ) -> torch.Tensor:
         """From what `_taught` gives to `[answer tokens, vocabulary]`."""
         import torch
 
-        models = list(self._teachers.values())
-        logits = taught.new_empty(len(taught), self._student.lm_head.out_features, dtype=torch.float32)
+        words = self._student.lm_head.out_features
+        logits = taught.new_empty(len(taught), words, dtype=torch.float32)
         for place in whose.unique().tolist():
-            logits[whose == place] = self._logits(models[place], taught[whose == place])
+            logits[whose == place] = self._logits_of(heads[place], taught[whose == place])
         return logits
 
     def _disagreement(
@@ -334,14 +341,20 @@ class Learner:
         pairs = list(combinations(names, 2))
         if not pairs:
             return {}, None
+        seen = [self._as_the_teacher_sees_it(rollout) for rollout in rollouts]
+        batches = list(scoring_batches(self._processor, seen, self._settings.rows, self._student.device))
+        heads: list[torch.Tensor] = []
+        views: list[list[torch.Tensor]] = []
         figures = dict.fromkeys(("tokens", *map(_pair_name, pairs)), 0.0)
         found: list[Disagreement] = []
-        seen = [self._as_the_teacher_sees_it(rollout) for rollout in rollouts]
-        size = max(1, self._settings.logit_tokens // len(names))
         with torch.no_grad():
-            for scoring in scoring_batches(self._processor, seen, self._settings.rows, self._student.device):
-                hidden = torch.stack([self._hidden(teacher, scoring) for teacher in self._teachers.values()], 1)
-                divergence, likeliest = in_chunks(self._between, (hidden,), size)
+            for teacher in self._teachers.values():
+                heads.append(teacher.lm_head.weight.detach())
+                views.append([self._hidden(teacher, scoring) for scoring in batches])
+            between = partial(self._between, heads)
+            size = max(1, self._settings.logit_tokens // len(names))
+            for scoring, *hidden in zip(batches, *views, strict=True):
+                divergence, likeliest = in_chunks(between, hidden, size)
                 figures["tokens"] += len(divergence)
                 for pair, total in zip(pairs, divergence.sum(0).tolist(), strict=True):
                     figures[_pair_name(pair)] += total
@@ -367,15 +380,12 @@ class Learner:
         means = {name: value / total["tokens"] for name, value in total.items() if name != "tokens"}
         return means, Disagreement(*max(most))
 
-    def _between(self, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """From all teachers' hidden states `[answer tokens, teachers, hidden]`: the divergence of each two of them
+    def _between(self, heads: Sequence[torch.Tensor], *hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """From all teachers' heads and hidden states `[answer tokens, hidden]`: the divergence of each two of them
         `[answer tokens, pairs]`, and the token that each finds likeliest `[answer tokens, teachers]`."""
         import torch
 
-        log_probs = [
-            self._logits(teacher, hidden[:, place]).log_softmax(-1)
-            for place, teacher in enumerate(self._teachers.values())
-        ]
+        log_probs = [self._logits_of(head, states).log_softmax(-1) for head, states in zip(heads, hidden, strict=True)]
         divergence = [jensen_shannon(first, second) for first, second in combinations(log_probs, 2)]
         return torch.stack(divergence, 1), torch.stack([scores.argmax(-1) for scores in log_probs], 1)
 
@@ -398,6 +408,13 @@ class Learner:
         """At the temperature of the sampling, `[answer tokens, vocabulary]`."""
         with precision(self._settings.optimisation, model.device):
             return model.lm_head(hidden).float() / self._settings.temperature
+
+    def _logits_of(self, head: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """The same of a teacher, whose output head `[vocabulary, hidden]` alone may be at hand."""
+        import torch.nn.functional as F
+
+        with precision(self._settings.optimisation, hidden.device):
+            return F.linear(hidden, head).float() / self._settings.temperature
 
     def _pieces(self, rollout: Rollout) -> list[str]:
         """The text of each token of an answer."""
