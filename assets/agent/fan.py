@@ -163,9 +163,10 @@ def forward(model: PreTrainedModel, batch: Batch) -> Fan:
     return Fan(hidden[:, :-1][batch.answers[:, 1:]], visual if batch.images else visual[:0])
 
 
-def log_probabilities(model: PreTrainedModel, answers: torch.Tensor) -> torch.Tensor:
-    """From hidden states `[answer tokens, hidden]` to `[answer tokens, vocabulary]`."""
-    return model.lm_head(answers).float().log_softmax(-1)
+def log_probabilities(model: PreTrainedModel, answers: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """From hidden states `[answer tokens, hidden]` to `[answer tokens, vocabulary]`, at a temperature."""
+    logits = model.lm_head(answers).float()
+    return (logits if temperature == 1 else logits / temperature).log_softmax(-1)
 
 
 def encode_images(model: PreTrainedModel, images: Images) -> torch.Tensor:

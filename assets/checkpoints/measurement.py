@@ -107,22 +107,28 @@ def accuracy(matches: Sequence[Match]) -> float:
 
 
 class DomainSamples:
-    """What a domain gives: screens to train on, samples put aside to choose the weights, held-out samples, and those of
+    """What domains give: screens to train on, samples put aside to choose the weights, held-out samples, and those of
     them that are asked on the way.
 
     Raises:
-        InputError: there is no verified training sample of the domain.
+        InputError: there is no verified training sample of a domain.
     """
 
-    def __init__(self, stage: Stage[Any], domain: str, measured: Measurement) -> None:
-        folder = stage.input(TABLE_OF_DOMAIN[domain])
-        known = load_screens(folder, domain, "train")
-        self.screens, aside = put_aside(known, measured.validation_share, stage.seed)
-        if not self.screens:
-            raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
-        self.validation = thin(aside, measured.validation_questions)
-        self.heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
-        self.curve = thin(self.heldout, measured.curve_questions)
+    def __init__(self, stage: Stage[Any], domains: Sequence[str], measured: Measurement) -> None:
+        self.screens: list[Screen] = []
+        self.validation: list[Sample] = []
+        self.heldout: list[Sample] = []
+        self.curve: list[Sample] = []
+        for domain in domains:
+            folder = stage.input(TABLE_OF_DOMAIN[domain])
+            screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
+            if not screens:
+                raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
+            heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
+            self.screens += screens
+            self.validation += thin(aside, measured.validation_questions)
+            self.heldout += heldout
+            self.curve += thin(heldout, measured.curve_questions)
 
     def curve_accuracy(self, matches: Sequence[Match]) -> float:
         """Of the samples that are asked on the way, where the matches of all held-out ones are known."""

@@ -24,6 +24,7 @@ from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, encode_response
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Box, Sample, Screen, load_samples, load_screens
+from assets.checkpoints.chunked_logits import token_log_probs
 from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.measurement import Asking, put_aside, score_together
 from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
@@ -44,6 +45,7 @@ class Parameters(StageParameters):
         mix: share of each domain's screens in a step.
         screens: screenshots a step.
         questions: most questions asked about a screenshot in one step.
+        logit_tokens: most answer tokens whose logits are held at once.
         perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
         pointer: weight of telling, at the words of a question, where what they name lies.
         validation_share: of the training groups (screens or episodes) that are not trained on: the stages that come
@@ -55,6 +57,7 @@ class Parameters(StageParameters):
     mix: dict[str, float]
     screens: int = Field(ge=1)
     questions: int = Field(ge=1)
+    logit_tokens: int = Field(ge=1)
     perception: PerceptionWeights | None
     pointer: float = Field(ge=0)
     validation_share: float = Field(ge=0, lt=1)
@@ -170,8 +173,9 @@ class _Lesson:
             output = fan.forward(self._model, batch)
             # The question's tokens count as answered in the fan, so that what the model makes of them is seen.
             asking = self._asking(alike, output.answers.device)
-            scores = fan.log_probabilities(self._model, output.answers[~asking])
-            loss = -scores.gather(-1, batch.targets()[~asking][:, None]).sum() / whole["tokens"]
+            hidden, targets = output.answers[~asking], batch.targets()[~asking]
+            log_probs = token_log_probs(self._model, hidden, targets, self._stage.parameters.logit_tokens)
+            loss = -log_probs.sum() / whole["tokens"]
             figures["loss"] = loss.item()
             if self._eyes is not None:
                 parts: dict[str, torch.Tensor] = {}

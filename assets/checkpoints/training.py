@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +37,20 @@ PART = 4 * 2**30
 """Most bytes of a checkpoint that are put together in memory; a larger one lies in several files."""
 
 
+class Explosion(StageParameters):
+    """When a step's loss, or the norm of its gradient, is too large to go on: above `factor` times its median over the
+    `steps` steps before. The first steps of a stage, as many, are not judged.
+
+    Attributes:
+        least_loss: a smaller median counts as this much, or noise around 0 would count as an explosion. (Of the
+            gradient's norm that is `clip`: what is not clipped does no harm.)
+    """
+
+    factor: float = Field(gt=1)
+    steps: int = Field(ge=1)
+    least_loss: float = Field(gt=0)
+
+
 class Optimisation(StageParameters):
     """How a model is updated, how often it is measured and saved.
 
@@ -42,6 +58,7 @@ class Optimisation(StageParameters):
         warmup: steps over which the learning rate rises from 0.
         decay: share of the steps, at the end, over which it falls to 0.
         clip: largest norm of the gradient.
+        explosion: what stops the stage, as a loss does that is not a number; null: nothing else does.
         ranks: processes that share each step; 0 stands for one on each GPU that the stage is given, or one where there
             is none. Part of the parameters, as `threads` is, because the order of additions depends on it, and because
             each draws its answers by itself; a run that was killed may go on with another number.
@@ -63,6 +80,7 @@ class Optimisation(StageParameters):
     betas: tuple[float, float]
     weight_decay: float = Field(ge=0)
     clip: float = Field(gt=0)
+    explosion: Explosion | None
     ranks: int = Field(ge=0)
     zero: int = Field(ge=0, le=3)
     threads: int = Field(ge=1)
@@ -92,8 +110,8 @@ def train(
     `suspects()` names the samples of this rank's share of the last step that made its loss no number, or all of them.
 
     Raises:
-        TrainingError: a loss or gradient is not a number. The message names samples, `suspects.json` beside the last
-            checkpoint all of them.
+        TrainingError: a loss or gradient is not a number, or explodes; what that step made of the weights is not kept.
+            The message names samples, `suspects.json` beside the last checkpoint all of them.
     """
     import torch
 
@@ -122,17 +140,22 @@ def train(
         held = _Unsharded(parameters, optimizer, settings, ranks)
     if begin:
         held.restore(state.read)
+    if settings.explosion is None:
+        stage.log("no limit to how much loss and gradient may grow (optimisation.explosion is null)")
     for module in modules.values():
         module.train()
+
+    def judge(step: int, figures: dict[str, float], norm: float) -> None:
+        figures["gradient_norm"] = norm
+        _require_sound(stage, settings, state, step, figures, ranks, suspects)
+
     for step in stage.progress(range(begin, settings.steps), "training", settings.steps - begin):
         figures = dict(compute(step))
-        _require_finite(stage, step, figures, ranks, suspects)
-        norm = held.update(settings.learning_rate * schedule(step, settings))
-        if norm is not None:
-            figures["gradient_norm"] = norm
-            _require_finite(stage, step, figures, ranks, suspects)
+        _require_sound(stage, settings, state, step, figures, ranks, suspects)
+        held.update(settings.learning_rate * schedule(step, settings), partial(judge, step, figures))
         for name, value in figures.items():
             state.window.setdefault(name, []).append(value)
+        state.remember(figures, settings)
         done = step + 1
         if done % settings.report_every == 0 or done == settings.steps:
             for name, values in sorted(state.window.items()):
@@ -221,21 +244,20 @@ class _Unsharded:
         self._clip = settings.clip
         self._ranks = ranks
 
-    def update(self, rate: float) -> float | None:
-        """Make the update of a step with a learning rate; the gradient's norm. None, and no update, where no rank has a
-        gradient."""
+    def update(self, rate: float, judge: Callable[[float], None]) -> None:
+        """Make the update of a step with a learning rate, where a rank has a gradient. `judge` raises what is wrong
+        with the gradient's norm."""
         import torch
 
         parameters = list(self._parameters.values())
         self._ranks.add_up(parameters)
         if all(parameter.grad is None for parameter in parameters):
-            return None
+            return
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        norm = torch.nn.utils.clip_grad_norm_(parameters, self._clip)
+        judge(float(torch.nn.utils.clip_grad_norm_(parameters, self._clip)))
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        return float(norm)
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What a checkpoint holds of the training."""
@@ -255,7 +277,8 @@ class _Unsharded:
 
 
 class _State:
-    """What a killed run needs to continue: weights, moments, the open averages and the curves so far.
+    """What a killed run needs to continue: weights, moments, the open averages, what explosions are judged by, and the
+    curves so far.
 
     All of it is in one file, or in that file and the parts that it names.
     """
@@ -266,6 +289,13 @@ class _State:
         self._path: Path = stage.work / CHECKPOINT
         self._files: dict[str, Path] = {}
         self.window: dict[str, list[float]] = {}
+        self.recent: dict[str, list[float]] = {}
+
+    def remember(self, figures: Mapping[str, float], settings: Optimisation) -> None:
+        """Keep the sizes of a step's loss and gradient, for as many steps as explosions are judged by."""
+        if settings.explosion is not None:
+            for name in (name for name in ("loss", "gradient_norm") if name in figures):
+                self.recent[name] = [*self.recent.get(name, ()), abs(figures[name])][-settings.explosion.steps :]
 
     def save(self, step: int, tensors: Iterator[tuple[str, torch.Tensor]]) -> None:
         """Write a checkpoint. All ranks come here together, since the tensors may lie on all of them; rank 0 writes."""
@@ -283,7 +313,8 @@ class _State:
                 kept = {}
         if not self._ranks.leads:
             return
-        record = {"step": step, "window": self.window, "series": self._stage.series, "parts": parts}
+        record = {"step": step, "window": self.window, "recent": self.recent, "series": self._stage.series}
+        record["parts"] = parts
         partial = self._path.with_suffix(".partial")
         save_file(kept, partial, {"state": json.dumps(record)})
         os.replace(partial, self._path)
@@ -308,7 +339,7 @@ class _State:
                 weight = self.read(f"weight/{name}")
                 assert weight is not None
                 parameter.copy_(weight)
-        self.window = record["window"]
+        self.window, self.recent = record["window"], record["recent"]
         for step, name, value in record["series"]:
             self._stage.metric(name, value, step)
         self._stage.log(f"continues from step {record['step']}")
@@ -325,19 +356,48 @@ class _State:
             return tensor
 
 
-def _require_finite(
-    stage: Stage[Any], step: int, figures: Mapping[str, float], ranks: Ranks, suspects: Callable[[], Sequence[str]]
+def _require_sound(
+    stage: Stage[Any],
+    settings: Optimisation,
+    state: _State,
+    step: int,
+    figures: Mapping[str, float],
+    ranks: Ranks,
+    suspects: Callable[[], Sequence[str]],
 ) -> None:
-    broken = [name for name, value in figures.items() if not math.isfinite(value)]
-    if not broken:
+    wrong = {name: "is not a number" for name, value in figures.items() if not math.isfinite(value)}
+    wrong = wrong or _exploded(settings, state.recent, figures)
+    if not wrong:
         return
     samples = sorted(set(ranks.gather(suspects())))
     listed = stage.work / "suspects.json"
     if ranks.leads:
-        listed.write_text(json.dumps({"step": step, "figures": broken, "samples": samples}, indent=1), encoding="utf-8")
+        record = {"step": step, "figures": list(wrong), "samples": samples}
+        listed.write_text(json.dumps(record, indent=1), encoding="utf-8")
     some = f" ({', '.join(samples[:3])}{', …' if len(samples) > 3 else ''})" if samples else ""
     kept = "; the last checkpoint lies beside it" if (stage.work / CHECKPOINT).is_file() else ""
-    raise TrainingError(
-        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look "
-        f"at the samples of this step{some}, listed in {listed}{kept}"
+    said = "; ".join(
+        f"{', '.join(name for name in wrong if wrong[name] == what)} {what}" for what in dict.fromkeys(wrong.values())
     )
+    raise TrainingError(
+        f"{stage.entry.address}: {said} at step {step}; lower the learning rate or look at the samples of this "
+        f"step{some}, listed in {listed}{kept}"
+    )
+
+
+def _exploded(
+    settings: Optimisation, recent: Mapping[str, Sequence[float]], figures: Mapping[str, float]
+) -> dict[str, str]:
+    """The figures of a step that are too large beside those of the steps before it, and how large they are."""
+    limits = settings.explosion
+    if limits is None:
+        return {}
+    found = {}
+    for name, least in (("loss", limits.least_loss), ("gradient_norm", settings.clip)):
+        before = recent.get(name, ())
+        if name not in figures or len(before) < limits.steps:
+            continue
+        usual = max(least, statistics.median(before))
+        if abs(figures[name]) > limits.factor * usual:
+            found[name] = f"explodes ({figures[name]:.4g}, more than {limits.factor:g} times {usual:.4g})"
+    return found

@@ -128,16 +128,16 @@ class Sharded:
         self._passes += 1
         self._engine.backward(loss * self._ranks.count)  # DeepSpeed takes the ranks' mean, and this is a share of a sum
 
-    def update(self, rate: float) -> float | None:
-        """Make the update of a step with a learning rate; the gradient's norm, infinite where it is not a number. None,
-        and no update, where there was no pass."""
+    def update(self, rate: float, judge: Callable[[float], None]) -> None:
+        """Make the update of a step with a learning rate, where there was a pass. `judge` raises what is wrong with the
+        gradient's norm, which is infinite where it is no number, and after the update: DeepSpeed makes both in one."""
         if not self._passes:
-            return None
+            return
         self._passes = 0
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._engine.step()
-        return float(self._engine.get_global_grad_norm())
+        judge(float(self._engine.get_global_grad_norm()))
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """What a checkpoint holds of the training, one whole tensor after the other; all ranks take them together."""

@@ -36,6 +36,7 @@ OPTIMISATION: dict[str, Any] = {
     "betas": [0.9, 0.95],
     "weight_decay": 0.0,
     "clip": 1.0,
+    "explosion": None,
     "ranks": 1,
     "zero": 0,
     "threads": 1,
@@ -56,6 +57,7 @@ RL: dict[str, Any] = {
     "temperature": 1.0,
     "max_new_tokens": 16,
     "rows": 64,
+    "logit_tokens": 4096,
     "reward": {"format": 0.1, "action": 1.0, "content_f1": 0.5},
     "match_distance": 0.14,
     "measurement": {
@@ -79,6 +81,8 @@ DISTILLATION: dict[str, Any] = {
     "temperature": 1.0,
     "max_new_tokens": 16,
     "rows": 64,
+    "logit_tokens": 4096,
+    "disagreement_every": 0,
     "match_distance": 0.14,
     "measurement": {
         "validation_share": 0.25,

@@ -95,7 +95,7 @@ def copied(original: Path, root: Path, ranks: int, zero: int, **changes: Any) ->
 
 def change(root: Path, **changes: Any) -> None:
     section = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))["midtrained_checkpoint"]
-    optimisation = {**section["optimisation"], **changes}
+    optimisation = {**section["optimisation"], "steps": 4, "evaluate_every": 0, **changes}
     write_params(root, midtrained_checkpoint={**section, "optimisation": optimisation})
 
 
