@@ -53,7 +53,7 @@ from assets.checkpoints.measurement import (
 )
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
 
@@ -154,7 +154,8 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     def opened() -> Iterator[PreTrainedModel]:
         """Each teacher while it is whole on this rank."""
         for domain in domains:
-            teacher, _ = load_model(stage.input(f"models/rl/{domain}"))
+            folder = stage.input(f"models/rl/{domain}")
+            teacher, _ = load_model(folder, dtype=weights_dtype(settings.optimisation))
             yield teacher
             teachers[domain] = ranks.frozen(teacher, settings.optimisation)
 

@@ -29,7 +29,7 @@ from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.measurement import Asking, put_aside, score_together
 from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
 from assets.checkpoints.ranks import Ranks, together
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.errors import ParameterError
 from assets.stage import Stage, StageParameters
 
@@ -78,7 +78,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings = parameters.optimisation
     agent = stage.section("agent", AgentParameters)
     prepare(settings, stage.rng("torch").getrandbits(32))
-    model, processor = load_model(stage.input("models/base"))
+    model, processor = load_model(stage.input("models/base"), dtype=weights_dtype(settings))
     lesson = _Lesson(stage, model, processor, agent, ranks)
     heldout = _heldout(stage)
 

@@ -174,11 +174,7 @@ class Ranks:
 
     def frozen(self, model: M, settings: Optimisation) -> M:
         """A model that is only asked from now on, inside `whole`: held as one that is trained with these settings."""
-        import torch
-
         model.requires_grad_(False)
-        if settings.zero and settings.precision == "bfloat16":
-            model.to(torch.bfloat16)
         if settings.zero == 3:
             share_out(model, settings)
             self._shared_out.append(model)

@@ -41,7 +41,7 @@ from assets.checkpoints.measurement import (
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion
 
@@ -113,7 +113,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     prepare(settings.optimisation, stage.seed)
     domains = DOMAINS if stage.partition == JOINT else (str(stage.partition),)
     samples = DomainSamples(stage, domains, settings.measurement)
-    model, processor = load_model(stage.input("models/midtrained"))
+    model, processor = load_model(stage.input("models/midtrained"), dtype=weights_dtype(settings.optimisation))
 
     asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 

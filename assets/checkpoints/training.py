@@ -196,6 +196,13 @@ def precision(settings: Optimisation, device: torch.device) -> AbstractContextMa
     return torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
 
 
+def weights_dtype(settings: Optimisation) -> torch.dtype:
+    """Of the weights that are computed with."""
+    import torch
+
+    return torch.bfloat16 if settings.zero and settings.precision == "bfloat16" else torch.float32
+
+
 def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
     """All curves of the stage in one picture; those whose names share what stands before a `/` share a panel."""
     import io

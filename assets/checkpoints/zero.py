@@ -57,9 +57,7 @@ def require_deepspeed(stage: Stage[Any]) -> None:
 
 def share_out(model: torch.nn.Module, settings: Optimisation) -> None:
     """Leave of a model that is only asked a share on every rank; `gathered` brings the rest."""
-    import torch
-
-    dtype = torch.bfloat16 if settings.precision == "bfloat16" else torch.float32
+    dtype = next(model.parameters()).dtype
     _deepspeed().zero.Init(module=model, config_dict_or_path=_configuration(settings, 1), dtype=dtype)
 
 
