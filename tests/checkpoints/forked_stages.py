@@ -154,11 +154,11 @@ def _train_mixed(root: Path, together: ranks.Ranks, zero_stage: int) -> int:
         scores = fan.log_probabilities(model, fan.forward(model, batch).answers)
         return -scores.gather(-1, batch.targets()[:, None]).sum()
 
-    norms = []
+    norms: list[float] = []
     for _ in range(3):
         for batch, counts in together.passes(mine, lambda: batches[0]):
             together.backward(counts * together.forward(partial(loss, batch)))
-        norms.append(held.update(0.002))
+        held.update(0.002, norms.append)
     if together.leads:
         (root / "norms.json").write_text(json.dumps(norms), encoding="utf-8")
     return 0
