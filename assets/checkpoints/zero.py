@@ -256,7 +256,8 @@ def _configuration(settings: Optimisation, weights: int) -> dict[str, Any]:
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,  # a step has as many passes as it happens to have
         "gradient_clipping": settings.clip,
-        "bf16": {"enabled": settings.precision == "bfloat16"},
+        # Without the check a gradient that is not a number would have a norm that is one.
+        "bf16": {"enabled": settings.precision == "bfloat16", "check_grad_overflow": True},
         "zero_optimization": {
             "stage": settings.zero,
             "overlap_comm": False,
