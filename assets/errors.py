@@ -47,7 +47,7 @@ class InfrastructureError(HesperError):
 
 
 class TrainingError(HesperError):
-    """Training went wrong by itself: a loss or a gradient is not a number."""
+    """Training went wrong by itself: a loss or a gradient is not a number, or explodes."""
 
     exit_code = 8
 

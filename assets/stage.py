@@ -449,13 +449,22 @@ def open_follower(
 
 
 def _fingerprint(root: Path, entry: StageEntry, inputs: Mapping[str, str], params: Mapping[str, Any]) -> str:
-    """What a checkpoint in `work` is valid for: the same inputs, parameters and source as when it was written."""
+    """What a checkpoint in `work` is valid for: the same inputs, parameters and source as when it was written.
+
+    But for the number of ranks: a checkpoint holds whole tensors, and other GPUs may be given when it is taken up.
+    """
     source = {}
     for path in entry.source:
         full = root / path
         source[path] = directory_id(full) if full.is_dir() else hashlib.md5(full.read_bytes()).hexdigest()
-    sections = {name: params.get(name) for name in entry.sections}
+    sections = {name: _without_ranks(params.get(name)) for name in entry.sections}
     return hashlib.sha256(json.dumps([inputs, sections, source], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _without_ranks(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {key: _without_ranks(value) for key, value in values.items() if key != "ranks"}
+    return values
 
 
 def _write_metrics(stage: Stage[Any]) -> None:

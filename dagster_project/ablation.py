@@ -1,8 +1,9 @@
 """hesper ablate: what each part of distillation gives, variant against the settings of params.yaml.
 
-A variant is a change of the section `distilled_model`. Every variant and every seed is a run of the real stage, in a
-folder of its own that borrows the project's code and inputs. What it answers on the held-out samples is kept, so that
-an interrupted ablation goes on where it was. Variants are compared sample by sample, seeds together.
+A variant is a change of the section `distilled_model`; or reinforcement learning in all domains together, with what the
+five teachers took, instead of distillation. Every variant and every seed is a run of the real stage, in a folder of its
+own that borrows the project's code and inputs. What it answers on the held-out samples is kept, so that an interrupted
+ablation goes on where it was. Variants are compared sample by sample, seeds together.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from assets.checkpoints.distilled_model import Parameters
+from assets.agent.samples import DOMAINS
+from assets.checkpoints import distilled_model, rl_checkpoint
 from assets.errors import InfrastructureError, ParameterError, with_exit_code
 from assets.reporting import MlflowRun, connect
 from assets.stage import (
@@ -55,10 +57,28 @@ class Ablation(StageParameters):
     Attributes:
         seeds: runs of each variant.
         variants: name -> what it changes of the section `distilled_model`; nested mappings are merged.
+        joint: name -> what it changes of the section `rl_checkpoint` for one run over all domains, which takes as many
+            steps as the runs of the single domains together.
     """
 
     seeds: int = Field(ge=1)
     variants: dict[str, dict[str, Any]]
+    joint: dict[str, dict[str, Any]]
+
+    @model_validator(mode="after")
+    def _names_are_different(self) -> Ablation:
+        if twice := sorted(set(self.variants) & set(self.joint)):
+            raise ValueError(f"'{twice[0]}' stands in both variants and joint")
+        return self
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is run for a row of the table: a stage with a section of its own, from inputs with these ids."""
+
+    entry: StageEntry
+    section: Mapping[str, Any]
+    inputs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -89,27 +109,49 @@ def ablate(
         HesperError: what a run failed with.
     """
     settings = load_section(root / "params.yaml", "ablation", Ablation)
-    unknown = sorted(set(names) - set(settings.variants))
+    known = [*settings.variants, *settings.joint]
+    unknown = sorted(set(names) - set(known))
     if unknown:
-        raise ParameterError(f"no variant '{unknown[0]}' in params.yaml; there are: {', '.join(settings.variants)}")
+        raise ParameterError(f"no variant '{unknown[0]}' in params.yaml; there are: {', '.join(known)}")
     entry = find_stage(root, "distilled_model", None)
     configured = load_yaml(root / "params.yaml")["distilled_model"]
-    sections = {CONFIGURED: configured}
-    for name in names or settings.variants:
-        sections[name] = merge(configured, settings.variants[name])
-        validate_section(sections[name], f"ablation.variants.{name}", Parameters, "params.yaml")
     inputs = input_ids(root, entry)
+    variants = {CONFIGURED: Variant(entry, configured, inputs)}
+    for name in names or known:
+        if name in settings.joint:
+            variants[name] = _joint(root, name, settings.joint[name])
+            continue
+        section = merge(configured, settings.variants[name])
+        validate_section(section, f"ablation.variants.{name}", distilled_model.Parameters, "params.yaml")
+        variants[name] = Variant(entry, section, inputs)
     count = seeds or settings.seeds
     found: dict[str, Outcomes] = {}
-    for name, section in sections.items():
+    for name, variant in variants.items():
         for seed in range(count):
             say(f"{name}, seed {seed + 1} of {count}")
-            outcomes = _outcomes(root, entry, inputs, section, seed)
+            outcomes = _read(_outcomes(root, variant, seed), seed, found.get(CONFIGURED, {}))
             for domain, cases in outcomes.items():
                 found.setdefault(name, {}).setdefault(domain, {}).update(cases)
     rows = compare(found, count, averaged=configured["start"] == "average")
     _record(root, inputs, settings, rows)
     return rows
+
+
+def _joint(root: Path, name: str, changes: Mapping[str, Any]) -> Variant:
+    """Reinforcement learning in all domains: the steps of all single runs, and what measures distillation measures it.
+
+    All that is counted in steps grows alike, so that it is measured and saved as often as a single run.
+    """
+    document = load_yaml(root / "params.yaml")
+    section = merge(document["rl_checkpoint"], changes)
+    validate_section(section, f"ablation.joint.{name}", rl_checkpoint.Parameters, "params.yaml")
+    counted = ("steps", "warmup", "evaluate_every", "checkpoint_every")
+    longer = {key: section["optimisation"][key] * len(DOMAINS) for key in counted}
+    measurement = document["distilled_model"]["measurement"]
+    section = merge(section, {"optimisation": longer, "measurement": measurement})
+    single = find_stage(root, "rl_checkpoint", DOMAINS[0])
+    entry = replace(single, partition=rl_checkpoint.JOINT, output=f"models/rl/{rl_checkpoint.JOINT}")
+    return Variant(entry, section, input_ids(root, single))
 
 
 def merge(section: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,51 +190,67 @@ def _row(name: str, outcomes: Outcomes, reference: Outcomes, seeds: int, column:
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
-def _outcomes(
-    root: Path, entry: StageEntry, inputs: Mapping[str, str], section: Mapping[str, Any], seed: int
-) -> Outcomes:
-    """What a student trained with `section` and `seed` answers; from an earlier run where there was one."""
-    params = {"seed": seed, "agent": load_yaml(root / "params.yaml")["agent"], entry.name: section}
+def _outcomes(root: Path, variant: Variant, seed: int) -> Path:
+    """The file of what a model trained with a seed answers; from an earlier run where there was one."""
+    entry, inputs = variant.entry, variant.inputs
+    params = {"seed": seed, "agent": load_yaml(root / "params.yaml")["agent"], entry.name: variant.section}
     source = {path: directory_id(root / path) for path in entry.source if (root / path).is_dir()}
     key = hashlib.sha256(json.dumps([inputs, params, source], sort_keys=True).encode()).hexdigest()[:16]
     kept = root / ".hesper" / "ablation" / f"{key}.parquet"
     if not kept.is_file():
         folder = kept.with_suffix("")
-        _lay(root, folder, inputs, params)
+        _lay(root, folder, variant, params)
         _run(folder, entry)
         shutil.copyfile(folder / entry.output / "outcomes.parquet", kept.with_suffix(".partial"))
         os.replace(kept.with_suffix(".partial"), kept)
         shutil.rmtree(folder)
-    return _read(kept, seed)
+    return kept
 
 
-def _lay(root: Path, folder: Path, inputs: Mapping[str, str], params: Mapping[str, Any]) -> None:
-    """A project that borrows everything but its parameters. One that was left by a killed run is gone on with."""
+def _lay(root: Path, folder: Path, variant: Variant, params: Mapping[str, Any]) -> None:
+    """A project that borrows everything but its parameters, and a partition that the project's own lacks. One that was
+    left by a killed run is gone on with."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in ("assets", "dvc.yaml", *inputs):
+    entry = variant.entry
+    lineage = () if entry.partition else ("dvc.yaml",)
+    for path in ("assets", *lineage, *variant.inputs):
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.is_symlink():
             place.symlink_to(root / path)
+    if entry.partition:
+        stage = load_yaml(root / "dvc.yaml")["stages"][entry.name]
+        stage["matrix"] = {key: [entry.partition] for key in stage["matrix"]}
+        (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {entry.name: stage}}), encoding="utf-8")
     (folder / "params.yaml").write_text(yaml.safe_dump(dict(params), sort_keys=False), encoding="utf-8")
 
 
 def _run(folder: Path, entry: StageEntry) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "HESPER"))}
     environment |= {"HESPER_TRACKING": "off", **tied_environment()}
-    done = subprocess.run([sys.executable, "-m", "assets", entry.name], cwd=folder, env=environment, check=False)
+    command = [sys.executable, "-m", "assets", entry.name]
+    command += ["--partition", entry.partition] if entry.partition else []
+    done = subprocess.run(command, cwd=folder, env=environment, check=False)
     if done.returncode:
-        message = f"{entry.name} in {folder} ended with exit code {done.returncode}; its message is above"
+        message = f"{entry.address} in {folder} ended with exit code {done.returncode}; its message is above"
         raise with_exit_code(done.returncode, message) or InfrastructureError(message)
 
 
-def _read(file: Path, seed: int) -> Outcomes:
+def _read(file: Path, seed: int, reference: Outcomes) -> Outcomes:
+    """Outcomes of a run. Joint reinforcement learning asks no teacher: what those answered stands in `reference`, in
+    the domains that have one there."""
     import pyarrow.parquet as pq
 
     outcomes: Outcomes = {}
     for row in pq.read_table(file).to_pylist():
-        case = (row["group"], row["start"], row["teacher"], row["student"])
-        outcomes.setdefault(row["domain"], {})[seed, row["sample"]] = case
+        domain, key = row["domain"], (seed, row["sample"])
+        if "student" in row:
+            case = (row["group"], row["start"], row["teacher"], row["student"])
+        elif domain in reference:
+            case = (row["group"], row["midtrained"], reference[domain][key][2], row["trained"])
+        else:
+            continue
+        outcomes.setdefault(domain, {})[key] = case
     return outcomes
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from assets.agent.processor import Patches, Processor
+from assets.agent.recomputation import recomputed
 
 if TYPE_CHECKING:
     import torch
@@ -46,14 +47,14 @@ class Batch:
 
     Attributes:
         prefixes: token ids `[prefixes, length]`, all of one length.
-        images: screenshots by grid; each prefix shows the same number of them.
+        images: screenshots by grid; each prefix shows the same number of them. None: none shows any.
         suffixes: token ids `[suffixes, length]`, padded on the right.
         owner: `[suffixes]`, the prefix that each suffix continues.
         answers: bool `[suffixes, length]`: the tokens the model is to answer, never the first of a suffix.
     """
 
     prefixes: torch.Tensor
-    images: Images
+    images: Images | None
     suffixes: torch.Tensor
     owner: torch.Tensor
     answers: torch.Tensor
@@ -105,7 +106,7 @@ def collate(
         answers[row, len(prompt) : end] = True
     return Batch(
         prefixes=torch.tensor([list(ids) for ids, _ in prefixes], device=device),
-        images=stack_images(processor, shown, device),
+        images=stack_images(processor, shown, device) if shown else None,
         suffixes=tokens.to(device),
         owner=torch.tensor([owner for owner, _, _ in suffixes], device=device),
         answers=answers.to(device),
@@ -150,17 +151,22 @@ def stack_images(processor: Processor, shown: Sequence[Patches], device: torch.d
 
 
 def forward(model: PreTrainedModel, batch: Batch) -> Fan:
-    """Encode the prefixes once, continue them with the suffixes; differentiable through both."""
-    visual = encode_images(model, batch.images)
-    cache, length, offset = encode_prefixes(model, batch.prefixes, visual, batch.images.grid)
+    """Encode the prefixes once, continue them with the suffixes; differentiable through both.
+
+    Every weight takes part whatever the prefixes show: ranks that share out the weights wait for each other at each.
+    """
+    images = batch.images or _blank(model)
+    visual = encode_images(model, images)
+    cache, length, offset = encode_prefixes(model, batch.prefixes, visual, images.grid)
     expand(cache, batch.owner)
     hidden = continue_suffixes(model, cache, batch.suffixes, length, offset)
-    return Fan(hidden[:, :-1][batch.answers[:, 1:]], visual)
+    return Fan(hidden[:, :-1][batch.answers[:, 1:]], visual if batch.images else visual[:0])
 
 
-def log_probabilities(model: PreTrainedModel, answers: torch.Tensor) -> torch.Tensor:
-    """From hidden states `[answer tokens, hidden]` to `[answer tokens, vocabulary]`."""
-    return model.lm_head(answers).float().log_softmax(-1)
+def log_probabilities(model: PreTrainedModel, answers: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """From hidden states `[answer tokens, hidden]` to `[answer tokens, vocabulary]`, at a temperature."""
+    logits = model.lm_head(answers).float()
+    return (logits if temperature == 1 else logits / temperature).log_softmax(-1)
 
 
 def encode_images(model: PreTrainedModel, images: Images) -> torch.Tensor:
@@ -178,8 +184,7 @@ def encode_images(model: PreTrainedModel, images: Images) -> torch.Tensor:
     hidden = F.linear(images.pixels.to(embed.weight.dtype), embed.weight.sum(2).flatten(1), embed.bias)
     hidden = hidden + (visual.pos_embed(indices) * weights[:, :, None]).sum(1).to(hidden.dtype)
     for block in visual.blocks:
-        hidden = hidden + _vision_attention(block.attn, block.norm1(hidden), cos, sin)
-        hidden = hidden + block.mlp(block.norm2(hidden))
+        hidden = recomputed(visual, partial(_vision_block, block, cos, sin), hidden)
     merged = visual.merger(hidden.flatten(0, 1))
     return merged.view(hidden.shape[0], -1, merged.shape[-1])
 
@@ -194,11 +199,24 @@ def encode_prefixes(
     """
     embeddings = model.get_input_embeddings()(prefixes)
     shown = prefixes == model.config.image_token_id
-    embeddings = embeddings.masked_scatter(shown[..., None], visual.to(embeddings.dtype))
+    if shown.any():
+        embeddings = embeddings.masked_scatter(shown[..., None], visual.to(embeddings.dtype))
+    else:
+        embeddings = embeddings + 0.0 * visual.sum()
     positions, offset = _prefix_positions(model, prefixes, shown, grid)
     cache = fan_cache(model)
     model.model.language_model(inputs_embeds=embeddings, position_ids=positions, cache=cache, use_cache=True)
     return cache, prefixes.shape[1], offset
+
+
+def _blank(model: PreTrainedModel) -> Images:
+    """The smallest picture, which nobody sees."""
+    import torch
+
+    vision = model.config.vision_config
+    side = vision.spatial_merge_size
+    values = vision.in_channels * vision.patch_size**2
+    return Images(torch.zeros(1, side * side, values, device=model.device), (side, side))
 
 
 def expand(cache: Cache, rows: torch.Tensor) -> None:
@@ -240,6 +258,12 @@ def _prefix_positions(
     text = torch.arange(prefixes.shape[1])[None, None]
     positions = torch.cat([text, three]).expand(4, prefixes.shape[0], -1)
     return positions.to(prefixes.device), int(delta)
+
+
+def _vision_block(block: Any, cos: torch.Tensor, sin: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    hidden = hidden + _vision_attention(block.attn, block.norm1(hidden), cos, sin)
+    hidden = hidden + block.mlp(block.norm2(hidden))
+    return hidden
 
 
 def _vision_attention(layer: Any, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -145,6 +145,7 @@ def _decode(
     model.eval()
     with torch.no_grad():
         batch = fan.collate(processor, prefixes, [(0, prompts[0], ())], device)
+        assert batch.images is not None
         visual = fan.encode_images(model, batch.images)
         cache, length, offset = fan.encode_prefixes(model, batch.prefixes, visual, batch.images.grid)
         fan.expand(cache, torch.tensor(owner, device=device))

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def load_model(folder: Path | str, device: torch.device | str | None = None) -> tuple[PreTrainedModel, Processor]:
-    """Open a Hugging Face model folder in float32, on `device` (default: CUDA where there is one).
+def load_model(
+    folder: Path | str, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+) -> tuple[PreTrainedModel, Processor]:
+    """Open a Hugging Face model folder in `dtype` (default: float32), on `device` (default: CUDA where there is one).
 
     Raises:
         InputError: transformers can't open the folder, or weights are missing from it.
@@ -23,7 +25,9 @@ def load_model(folder: Path | str, device: torch.device | str | None = None) -> 
     from transformers import AutoModelForImageTextToText
 
     try:
-        opened: Any = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+        opened: Any = AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=dtype or torch.float32, output_loading_info=True
+        )
         processor = Processor.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is no model that transformers can open: {error}") from None

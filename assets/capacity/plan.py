@@ -305,10 +305,10 @@ class ModelSize:
         """All weights."""
         return sum(self.parameters.values())
 
-    @lru_cache(maxsize=16)  # noqa: B019 - lives as long as the model it measures
-    def loss(self, name: str, top_k: int | None, frozen: bool) -> int:
-        """Bytes that an answer token needs at most while its loss is computed."""
-        return trace_loss(_losses(name, top_k, frozen), self.model)
+    @lru_cache(maxsize=256)  # noqa: B019 - lives as long as the model it measures
+    def loss(self, name: str, top_k: int | None, tokens: int, logit_tokens: int) -> int:
+        """Bytes needed at most while the loss of so many answer tokens is computed."""
+        return trace_loss(_losses(name, top_k, logit_tokens), self.model, tokens)
 
     def __hash__(self) -> int:
         return id(self)
@@ -341,57 +341,42 @@ def measure(architecture: Architecture, precision: str) -> ModelSize:
     )
 
 
-def _losses(name: str, top_k: int | None, frozen: bool) -> Any:
-    """From the logits to the loss, as the stages compute it."""
+def _losses(name: str, top_k: int | None, logit_tokens: int) -> Any:
+    """From hidden states to the loss, as the stages compute it."""
     import torch
 
-    from assets.agent import fan
-    from assets.checkpoints.losses.distillation import forward_kl, reverse_kl, sampled_token
+    from assets.checkpoints.chunked_logits import in_chunks, token_log_probs
+    from assets.checkpoints.losses.distillation import token_values
 
-    def likelihood(model: PreTrainedModel, hidden: torch.Tensor) -> None:
-        targets = _targets(hidden)
-        scores = fan.log_probabilities(model, hidden)
-        (-scores.gather(-1, targets).sum()).backward()
-
-    def chosen(model: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
-        logits = model.lm_head(hidden).float() / 1.0
-        return logits.log_softmax(-1).gather(-1, _targets(hidden))[:, 0]
-
-    def policy(model: PreTrainedModel, hidden: torch.Tensor) -> None:
-        log_probs = chosen(model, hidden)
-        if frozen:
-            with torch.no_grad():
-                chosen(model, hidden)
-        log_probs.sum().backward()
+    def log_probs(model: PreTrainedModel, hidden: torch.Tensor) -> None:
+        token_log_probs(model, hidden, _targets(hidden), logit_tokens).sum().backward()
 
     def distillation(model: PreTrainedModel, hidden: torch.Tensor) -> None:
-        student = model.lm_head(hidden).float() / 1.0
-        with torch.no_grad():
-            teacher = model.lm_head(hidden).float() / 1.0
-        targets = _targets(hidden)
-        if name == "sampled_token":
-            of_student, of_teacher = (x.log_softmax(-1).gather(-1, targets)[:, 0] for x in (student, teacher))
-            value = sampled_token(of_student, of_teacher, 20.0)
-        else:
-            student.log_softmax(-1).gather(-1, targets)
-            value = (forward_kl if name == "forward_kl" else reverse_kl)(student, teacher, top_k)
-        value.sum().backward()
-        forward_kl(student.detach(), teacher)
+        def compare(hidden: torch.Tensor, taught: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            student = model.lm_head(hidden).float() / 1.0
+            with torch.no_grad():
+                teacher = torch.empty_like(student)
+                teacher[:] = model.lm_head(taught).float() / 1.0
+            return token_values(name, student, teacher, targets, top_k, 20.0)  # type: ignore[arg-type]
 
-    return {"likelihood": likelihood, "policy": policy}.get(name, distillation)
+        taught = torch.empty_like(hidden)
+        in_chunks(compare, (hidden, taught, _targets(hidden)), logit_tokens)[0].sum().backward()
+
+    return log_probs if name in ("likelihood", "policy") else distillation
 
 
 def _targets(hidden: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return torch.zeros(hidden.shape[0], 1, dtype=torch.long, device=hidden.device)
+    return torch.zeros(hidden.shape[0], dtype=torch.long, device=hidden.device)
 
 
 # --- phases ----------------------------------------------------------------------------------------------------------
 
 
 def _update(load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int], checkpointing: bool) -> list[Phase]:
-    """The end of the forward pass, where the logits are, and the backward pass, where a layer's work is.
+    """A frozen model's pass, the end of the forward pass, where the logits are, and the backward pass, where a layer's
+    work is.
 
     With checkpointing each layer keeps its input (Korthikanti et al. 2022, arXiv:2205.05198: 2 bytes a token and
     hidden unit in 16 bit), and suffixes keep the cache they continue, since their layers are computed again from it.
@@ -413,10 +398,11 @@ def _update(load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int
         cache = cache_bytes(size, shape.rows, 0)  # keys and values count among what layers save
         work = max(layer.backward - layer.saved for layer in (*layers, block))
     fixed = {**held, "activations": round(kept), "cache of the fan": cache}
-    logits = shape.rows * shape.answer_tokens * size.loss(load.loss, load.top_k, load.frozen > 0)
-    scoring = _scoring(size, shape) if load.frozen else 0
+    logits = size.loss(load.loss, load.top_k, shape.rows * shape.answer_tokens, load.logit_tokens)
+    scoring = [Phase("frozen model", {**held, "pass of a frozen model": _scoring(size, shape)})] if load.frozen else []
     return [
-        Phase("loss", {**fixed, "logits and their gradient": logits, "pass of a frozen model": scoring}),
+        *scoring,
+        Phase("loss", {**fixed, "logits and their gradient": logits}),
         Phase("backward", {**fixed, "one layer's backward pass": round(work)}),
     ]
 

@@ -34,9 +34,6 @@ CHUNK = 64
 SAMPLES = 64
 """Samples at once in a measurement: they cost nothing, since no tensor has bytes."""
 
-TOKENS = 1 << 18
-"""Answer tokens at once in the measurement of a loss, so that the gradient of the output head counts for little."""
-
 
 # --- what is alive ---------------------------------------------------------------------------------------------------
 
@@ -200,10 +197,10 @@ def trace_fan(config: Mapping[str, Any], kinds: Collection[str], dtype: torch.dt
     )
 
 
-def trace_loss(loss: Callable[[PreTrainedModel, torch.Tensor], None], model: PreTrainedModel) -> int:
-    """Most bytes alive, for each answer token, while `loss(model, hidden)` goes from hidden states `[answer tokens,
-    hidden]` to their gradient."""
-    return _most_alive(lambda: loss(model, _hidden(model, TOKENS)), model) // TOKENS
+def trace_loss(loss: Callable[[PreTrainedModel, torch.Tensor], None], model: PreTrainedModel, tokens: int) -> int:
+    """Most bytes alive while `loss(model, hidden)` goes from hidden states `[tokens, hidden]` to their gradient, the
+    gradient of the output head on its way into the sum of all passes included."""
+    return _most_alive(lambda: loss(model, _hidden(model, tokens)), model)
 
 
 Work = Callable[["PreTrainedModel", int], Callable[[], "torch.Tensor"]]

@@ -88,6 +88,7 @@ class Workload:
         frozen: models beside the one that is trained.
         loss: name of what is computed from the logits: `likelihood`, `policy`, or an estimator of distillation.
         top_k: of the teacher's distribution.
+        logit_tokens: most answer tokens whose logits are held at once.
         precision: of the stage's optimisation.
     """
 
@@ -98,6 +99,7 @@ class Workload:
     frozen: int
     loss: str
     top_k: int | None
+    logit_tokens: int
     precision: str
 
 
@@ -190,7 +192,15 @@ def _midtraining(profile: Profile, fans: _Fans, gpus: int, lengths: Lengths, row
     counted = {domain: settings.screens * share for domain, share in mix.items()}
     tokens = fans.tokens(counted, {d: counted[d] * asked[d] for d in mix}, lengths.question, lengths.answer)
     return Workload(
-        "midtrained_checkpoint", tuple(passes), (), tokens, 0, "likelihood", None, settings.optimisation.precision
+        "midtrained_checkpoint",
+        tuple(passes),
+        (),
+        tokens,
+        0,
+        "likelihood",
+        None,
+        settings.logit_tokens,
+        settings.optimisation.precision,
     )
 
 
@@ -221,6 +231,7 @@ def _reinforcement(profile: Profile, fans: _Fans, gpus: int, lengths: Lengths, r
         1 if settings.kl else 0,
         "policy",
         None,
+        settings.logit_tokens,
         settings.optimisation.precision,
     )
 
@@ -253,6 +264,7 @@ def _distillation(profile: Profile, fans: _Fans, gpus: int, lengths: Lengths, ro
         len(mix),
         settings.estimator,
         settings.top_k,
+        settings.logit_tokens,
         settings.optimisation.precision,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,8 @@ def run(stage: Stage[Parameters]) -> None:
     if stage.parameters.source == "scratch":
         if stage.parameters.scratch is None:
             raise ParameterError("base_model.scratch is missing: source 'scratch' needs to know what to make")
-        with together(stage, stage.parameters.scratch.optimisation.ranks) as ranks:
+        settings = stage.parameters.scratch.optimisation
+        with together(stage, settings.ranks, settings.zero) as ranks:
             _make(stage, stage.parameters.scratch, ranks)
     else:
         _fetch(stage)
@@ -123,24 +125,34 @@ def _make(stage: Stage[Parameters], scratch: Scratch, ranks: Ranks) -> None:
         shown = [s for deck, share in zip(decks.values(), shares, strict=True) for s in deck.deal(*share)]
         mine = ranks.share(shown)
         covered = ranks.total({"covered": eyes.covered(mine)})["covered"]
-        if mine:
+        figures: dict[str, float] = {}
+
+        def loss(screens: Sequence[Screen]) -> torch.Tensor:
             with precision(settings, model.device):
-                parts = eyes.losses(_look(model, processor, mine), mine, len(shown), covered)
-            eyes.weighted(parts).backward()
-        return ranks.total({name: part.item() for name, part in parts.items()} if mine else {})
+                parts = eyes.losses(_look(model, processor, screens), screens, len(shown), covered)
+            figures.update({name: part.item() for name, part in parts.items()})
+            return eyes.weighted(parts)
+
+        for screens, counts in ranks.passes([mine] if mine else [], lambda: shown[:1]):
+            ranks.backward(counts * ranks.forward(partial(loss, screens)))
+        return ranks.total(figures if mine else {})
 
     def measure(_: int) -> dict[str, float]:
-        return {
-            f"{figure}_{domain}": value
-            for domain, unseen in heldout.items()
-            for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
-        }
+        with ranks.whole(model):
+            return {
+                f"{figure}_{domain}": value
+                for domain, unseen in heldout.items()
+                for figure, value in eyes.accuracy(_look(model, processor, unseen), unseen).items()
+            }
 
     train(stage, settings, {"model": model, "heads": eyes.heads}, step, measure, ranks)
+    final = measure(settings.steps)
+    with ranks.whole(model):
+        if ranks.leads:
+            save_model(model, processor, stage.output)
+            stage.summary(parameters=model.num_parameters(), vocabulary=len(processor.tokenizer), **final)
     if not ranks.leads:
         return
-    save_model(model, processor, stage.output)
-    stage.summary(parameters=model.num_parameters(), vocabulary=len(processor.tokenizer), **measure(settings.steps))
     draw_curves(stage)
 
 

@@ -10,8 +10,10 @@ Left out: scoring by an inference server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -24,18 +26,19 @@ from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt
 from assets.agent.samples import DOMAINS, Sample, Screen
+from assets.checkpoints.chunked_logits import in_chunks
 from assets.checkpoints.deck import Deck
+from assets.checkpoints.ledger import Disagreement, Ledger, keep_entries, report_ledger
 from assets.checkpoints.losses.distillation import (
-    ErrorClass,
+    Estimator,
     StructuredWeights,
     TokenClass,
     error_class,
-    forward_kl,
     importance_gate,
-    reverse_kl,
-    sampled_token,
+    jensen_shannon,
     structured_weights,
     token_classes,
+    token_values,
     weighted_mean,
 )
 from assets.checkpoints.measurement import (
@@ -50,7 +53,7 @@ from assets.checkpoints.measurement import (
 )
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, scoring_batches
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
 
@@ -101,12 +104,15 @@ class Parameters(StageParameters):
         hint: a line that only the teacher's prompt has; `{type}` stands for the right action's type. Null: no hint.
         questions: samples answered in a step, shared out over the domains by `mix`.
         rows: most answers in one pass through the model.
+        logit_tokens: most answer tokens whose logits are held at once.
+        disagreement_every: steps between those whose answers all teachers score, to find where two of them disagree
+            most; 0: never.
         match_distance: see `matching.SCREEN_DISTANCE`.
     """
 
     optimisation: Optimisation
     start: Literal["average", "midtrained"]
-    estimator: Literal["forward_kl", "reverse_kl", "sampled_token"]
+    estimator: Estimator
     top_k: int | None = Field(ge=1)
     advantage_bound: float = Field(gt=0)
     gate: Gate
@@ -117,6 +123,8 @@ class Parameters(StageParameters):
     temperature: float = Field(gt=0)
     max_new_tokens: int = Field(ge=1)
     rows: int = Field(ge=1)
+    logit_tokens: int = Field(ge=1)
+    disagreement_every: int = Field(ge=0)
     match_distance: float = Field(gt=0)
     measurement: Measurement
 
@@ -130,7 +138,8 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """The mid-trained model, five specialists and their domains' samples -> models/distilled."""
-    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+    settings = stage.parameters.optimisation
+    with together(stage, settings.ranks, settings.zero) as ranks:
         _train(stage, ranks)
 
 
@@ -138,11 +147,23 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings, mix = stage.parameters, stage.parameters.mix.model_dump()
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
-    domains = {domain: DomainSamples(stage, domain, settings.measurement) for domain in DOMAINS if mix[domain]}
+    domains = {domain: DomainSamples(stage, [domain], settings.measurement) for domain in DOMAINS if mix[domain]}
     student, processor = load_model(stage.input("models/midtrained"))
-    teachers = {domain: load_model(stage.input(f"models/rl/{domain}"))[0].requires_grad_(False) for domain in domains}
+    teachers: dict[str, PreTrainedModel] = {}
+
+    def opened() -> Iterator[PreTrainedModel]:
+        """Each teacher while it is whole on this rank."""
+        for domain in domains:
+            folder = stage.input(f"models/rl/{domain}")
+            teacher, _ = load_model(folder, dtype=weights_dtype(settings.optimisation))
+            yield teacher
+            teachers[domain] = ranks.frozen(teacher, settings.optimisation)
+
     if settings.start == "average":
-        average_weights(student, list(teachers.values()))
+        average_weights(student, opened())
+    else:
+        for _ in opened():
+            pass
 
     asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
@@ -180,12 +201,14 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     stage.summary(kept_step=best.restore() if kept else settings.optimisation.steps)
     end = {domain: measure(student, samples.heldout) for domain, samples in domains.items()}
     taught = {domain: measure(teachers[domain], samples.heldout) for domain, samples in domains.items()}
+    with ranks.whole(student):
+        if ranks.leads:
+            save_model(student, processor, stage.output)
     if not ranks.leads:
         return
     _report_heldout(stage, domains, start, end, taught)
-    _report_ledger(stage, learner.screens)
+    report_ledger(stage, learner.screens)
     draw_curves(stage)
-    save_model(student, processor, stage.output)
 
 
 class Learner:
@@ -238,57 +261,170 @@ class Learner:
         samples = share_screens(self._ranks, dealt)
         self._asked = [sample.id for sample in samples]
         seed = self._stage.rng("answers", number, self._ranks.rank).getrandbits(62)
-        rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
+        with self._ranks.whole(self._student):
+            rollouts = [answers[0] for answers in self._sampler.draw(self._student, samples, 1, seed)]
         errors = [error_class(rollout.match) for rollout in rollouts]
         classes = [token_classes(self._pieces(rollout)) for rollout in rollouts]
         weights = structured_weights(classes, errors, self._settings.weights)
         tokens = int(self._ranks.total({"tokens": sum(len(rollout.answer.ids) for rollout in rollouts)})["tokens"])
         ledger = Ledger(rollouts, errors, classes)
         total = 0.0
-        for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
-            members = scoring.indices.tolist()
-            student = self._logits(self._student, scoring)
-            teacher = self._taught([rollouts[index] for index in members])
-            chosen = student.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
-            sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
-            weight = chosen.new_tensor([value for index in members for value in weights[index]])
-            weight = weight * importance_gate(chosen, sampled, self._settings.gate.low, self._settings.gate.high)
-            loss = weighted_mean(self._values(student, teacher, scoring), weight, tokens)
-            loss.backward()
+
+        def batches() -> Iterator[_Batch]:
+            for scoring in scoring_batches(self._processor, rollouts, self._settings.rows, self._student.device):
+                yield _Batch(rollouts, weights, scoring, ledger)
+
+        for batch, counts in self._ranks.passes(batches(), partial(self._spare_batch, dealt[0].samples[0])):
+            loss = counts * self._ranks.forward(partial(self._loss, batch, tokens, counts > 0))
+            self._ranks.backward(loss)
             total += float(loss.detach())
-            ledger.enter(members, weight, forward_kl(student.detach(), teacher))
-        return {**self._ranks.total({"loss": total}), **ledger.figures(self._ranks)}
+        every = self._settings.disagreement_every
+        figures, most = self._disagreement(rollouts, classes) if every and number % every == 0 else ({}, None)
+        rows = ledger.rows(self._ranks)
+        if self._ranks.leads:
+            keep_entries(self._stage.work, number, rows, most)
+        return {**self._ranks.total({"loss": total}), **ledger.figures(self._ranks, rows), **figures}
+
+    def _loss(self, batch: _Batch, tokens: int, entered: bool) -> torch.Tensor:
+        """What one pass adds to the loss of a step with so many answer tokens; its tokens are entered in the ledger."""
+        scoring, rollouts = batch.scoring, batch.rollouts
+        members = scoring.indices.tolist()
+        # The teachers first: their passes then need no memory beside what the student's keeps for the backward one.
+        heads, *taught = self._taught([rollouts[index] for index in members])
+        hidden, targets = self._hidden(self._student, scoring), scoring.batch.targets()
+        values, chosen, divergence = in_chunks(
+            partial(self._compare, heads), (hidden, *taught, targets), self._settings.logit_tokens
+        )
+        sampled = chosen.new_tensor([value for index in members for value in rollouts[index].answer.log_probs])
+        weight = chosen.new_tensor([value for index in members for value in batch.weights[index]])
+        weight = weight * importance_gate(chosen, sampled, self._settings.gate.low, self._settings.gate.high)
+        if entered:
+            batch.ledger.enter(members, weight, divergence)
+        return weighted_mean(values, weight, tokens)
+
+    def _spare_batch(self, sample: Sample) -> _Batch:
+        """What a rank runs that has no answer to learn from while others have."""
+        rollouts = [self._sampler.unanswered(sample)]
+        (scoring,) = scoring_batches(self._processor, rollouts, 1, self._student.device)
+        return _Batch(rollouts, [[0.0]], scoring, Ledger([], [], []))
 
     def suspects(self) -> list[str]:
         """Samples that this rank answered in the last step."""
         return self._asked
 
-    def _values(self, student: torch.Tensor, teacher: torch.Tensor, scoring: ScoringBatch) -> torch.Tensor:
-        """What the estimator gives each answer token, from logits `[answer tokens, vocabulary]`: `[answer tokens]`."""
-        settings = self._settings
-        if settings.estimator == "forward_kl":
-            return forward_kl(student, teacher, settings.top_k)
-        if settings.estimator == "reverse_kl":
-            return reverse_kl(student, teacher, settings.top_k)
-        targets = scoring.batch.targets()[:, None]
-        of_student, of_teacher = (logits.log_softmax(-1).gather(-1, targets)[:, 0] for logits in (student, teacher))
-        return sampled_token(of_student, of_teacher, settings.advantage_bound)
-
-    def _taught(self, rollouts: Sequence[Rollout]) -> torch.Tensor:
-        """The logits of each answer's own teacher, `[answer tokens, vocabulary]`."""
+    def _compare(
+        self,
+        heads: Mapping[int, torch.Tensor],
+        hidden: torch.Tensor,
+        taught: torch.Tensor,
+        whose: torch.Tensor,
+        targets: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """`token_values`, from hidden states of the student `[answer tokens, hidden]` and from what `_taught` gives."""
         import torch
 
-        taught: dict[int, torch.Tensor] = {}
+        settings = self._settings
+        student = self._logits(self._student, hidden)
         with torch.no_grad():
-            for domain in dict.fromkeys(rollout.sample.domain for rollout in rollouts):
+            teacher = self._teacher_logits(heads, taught, whose)
+        return token_values(settings.estimator, student, teacher, targets, settings.top_k, settings.advantage_bound)
+
+    def _taught(self, rollouts: Sequence[Rollout]) -> tuple[dict[int, torch.Tensor], torch.Tensor, torch.Tensor]:
+        """The output heads of the teachers that are asked, by their place among all; of each answer token the hidden
+        state of its own teacher, `[answer tokens, hidden]`, and that teacher's place, `[answer tokens]`."""
+        import torch
+
+        heads: dict[int, torch.Tensor] = {}
+        taught: dict[int, torch.Tensor] = {}
+        names = list(self._teachers)
+        with torch.no_grad():
+            for domain, teacher in self._teachers.items():
                 places = [place for place, rollout in enumerate(rollouts) if rollout.sample.domain == domain]
+                if not self._ranks.anyone(bool(places)):
+                    continue
                 members = [self._as_the_teacher_sees_it(rollouts[place]) for place in places]
-                for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
-                    logits = self._logits(self._teachers[domain], scoring).split(scoring.lengths.tolist())
-                    taught |= {
-                        places[index]: part for index, part in zip(scoring.indices.tolist(), logits, strict=True)
-                    }
-        return torch.cat([taught[place] for place in range(len(rollouts))])
+                with self._ranks.whole(teacher):
+                    heads[names.index(domain)] = self._head(teacher)
+                    for scoring in scoring_batches(self._processor, members, len(members), self._student.device):
+                        hidden = self._hidden(teacher, scoring).split(scoring.lengths.tolist())
+                        taught |= {
+                            places[index]: part for index, part in zip(scoring.indices.tolist(), hidden, strict=True)
+                        }
+        whose = [names.index(rollout.sample.domain) for rollout in rollouts for _ in rollout.answer.ids]
+        hidden_states = torch.cat([taught[place] for place in range(len(rollouts))])
+        return heads, hidden_states, torch.tensor(whose, device=self._student.device)
+
+    def _teacher_logits(
+        self, heads: Mapping[int, torch.Tensor], taught: torch.Tensor, whose: torch.Tensor
+    ) -> torch.Tensor:
+        """From what `_taught` gives to `[answer tokens, vocabulary]`."""
+        import torch
+
+        words = self._student.lm_head.out_features
+        logits = taught.new_empty(len(taught), words, dtype=torch.float32)
+        for place in whose.unique().tolist():
+            logits[whose == place] = self._logits_of(heads[place], taught[whose == place])
+        return logits
+
+    def _disagreement(
+        self, rollouts: Sequence[Rollout], classes: Sequence[Sequence[TokenClass]]
+    ) -> tuple[dict[str, float], Disagreement | None]:
+        """The mean divergence of each two teachers on all answer tokens, every teacher asked as the sample's own is;
+        and the token on which two of them differ most."""
+        import torch
+
+        names = list(self._teachers)
+        pairs = list(combinations(names, 2))
+        if not pairs:
+            return {}, None
+        seen = [self._as_the_teacher_sees_it(rollout) for rollout in rollouts]
+        batches = list(scoring_batches(self._processor, seen, self._settings.rows, self._student.device))
+        heads: list[torch.Tensor] = []
+        views: list[list[torch.Tensor]] = []
+        figures = dict.fromkeys(("tokens", *map(_pair_name, pairs)), 0.0)
+        found: list[Disagreement] = []
+        with torch.no_grad():
+            for teacher in self._teachers.values():
+                with self._ranks.whole(teacher):
+                    heads.append(self._head(teacher))
+                    views.append([self._hidden(teacher, scoring) for scoring in batches])
+            between = partial(self._between, heads)
+            size = max(1, self._settings.logit_tokens // len(names))
+            for scoring, *hidden in zip(batches, *views, strict=True):
+                divergence, likeliest = in_chunks(between, hidden, size)
+                figures["tokens"] += len(divergence)
+                for pair, total in zip(pairs, divergence.sum(0).tolist(), strict=True):
+                    figures[_pair_name(pair)] += total
+                token, place = divmod(int(divergence.argmax()), len(pairs))
+                ends = scoring.lengths.cumsum(0)
+                row = int((ends <= token).sum())
+                index, position = int(scoring.indices[row]), token - int(ends[row] - scoring.lengths[row])
+                said = dict(zip(names, likeliest[token].tolist(), strict=True))
+                found.append(
+                    Disagreement(
+                        float(divergence[token, place]),
+                        rollouts[index].sample.id,
+                        rollouts[index].sample.domain,
+                        position,
+                        self._piece(rollouts[index].answer.ids[position]),
+                        classes[index][position].name.lower(),
+                        pairs[place],
+                        (self._piece(said[pairs[place][0]]), self._piece(said[pairs[place][1]])),
+                    )
+                )
+        total = self._ranks.total(figures)
+        most = self._ranks.gather([astuple(max(found))] if found else [])
+        means = {name: value / total["tokens"] for name, value in total.items() if name != "tokens"}
+        return means, Disagreement(*max(most))
+
+    def _between(self, heads: Sequence[torch.Tensor], *hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """From all teachers' heads and hidden states `[answer tokens, hidden]`: the divergence of each two of them
+        `[answer tokens, pairs]`, and the token that each finds likeliest `[answer tokens, teachers]`."""
+        import torch
+
+        log_probs = [self._logits_of(head, states).log_softmax(-1) for head, states in zip(heads, hidden, strict=True)]
+        divergence = [jensen_shannon(first, second) for first, second in combinations(log_probs, 2)]
+        return torch.stack(divergence, 1), torch.stack([scores.argmax(-1) for scores in log_probs], 1)
 
     def _as_the_teacher_sees_it(self, rollout: Rollout) -> Rollout:
         """With the hint in its prompt, where there is one."""
@@ -300,11 +436,27 @@ class Learner:
             self._hinted[sample.id] = sample_prompt(self._processor, sample, self._system_prompt, told)
         return replace(rollout, prompt=self._hinted[sample.id])
 
-    def _logits(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
-        """Of the answer tokens, at the temperature of the sampling: `[answer tokens, vocabulary]`."""
+    def _hidden(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
+        """From which the answer tokens are predicted: `[answer tokens, hidden]`."""
         with precision(self._settings.optimisation, model.device):
-            answers = fan.forward(model, scoring.batch).answers
-            return model.lm_head(answers).float() / self._settings.temperature
+            return fan.forward(model, scoring.batch).answers
+
+    def _logits(self, model: PreTrainedModel, hidden: torch.Tensor) -> torch.Tensor:
+        """At the temperature of the sampling, `[answer tokens, vocabulary]`."""
+        with precision(self._settings.optimisation, model.device):
+            return model.lm_head(hidden).float() / self._settings.temperature
+
+    def _head(self, teacher: PreTrainedModel) -> torch.Tensor:
+        """A teacher's output head `[vocabulary, hidden]`, to outlive the moment in which the teacher is whole."""
+        head: torch.Tensor = teacher.lm_head.weight.detach()
+        return head if self._ranks.sharded is None else head.clone()
+
+    def _logits_of(self, head: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """The same of a teacher, whose output head `[vocabulary, hidden]` alone may be at hand."""
+        import torch.nn.functional as F
+
+        with precision(self._settings.optimisation, hidden.device):
+            return F.linear(hidden, head).float() / self._settings.temperature
 
     def _pieces(self, rollout: Rollout) -> list[str]:
         """The text of each token of an answer."""
@@ -316,48 +468,27 @@ class Learner:
         return self._texts[token]
 
 
-class Ledger:
-    """What a step of training spent its weight on: by what the tokens belong to, by error and by domain."""
+@dataclass(frozen=True)
+class _Batch:
+    """Answers, the weights of their tokens, those of them that run in one pass, and where that is noted."""
 
-    def __init__(
-        self, rollouts: Sequence[Rollout], errors: Sequence[ErrorClass], classes: Sequence[Sequence[TokenClass]]
-    ) -> None:
-        self._rollouts = rollouts
-        self._errors = errors
-        self._classes = classes
-        self._sums: dict[str, tuple[float, float]] = {}
-
-    def enter(self, members: Sequence[int], weights: torch.Tensor, divergence: torch.Tensor) -> None:
-        """The weight and the KL divergence of each token of some of the answers, `[answer tokens]` both."""
-        places = [(self._rollouts[index].sample.domain, kind) for index in members for kind in self._classes[index]]
-        for (domain, kind), weight, value in zip(places, weights.tolist(), divergence.tolist(), strict=True):
-            self._add(f"weight/{kind.name.lower()}", weight)
-            self._add(f"kl/{kind.name.lower()}", value)
-            self._add(f"kl/{domain}", value)
-
-    def figures(self, ranks: Ranks) -> dict[str, float]:
-        """Mean weight and divergence of the tokens of a class, shares of the errors, accuracy in each domain; of what
-        all ranks entered."""
-        for rollout, error in zip(self._rollouts, self._errors, strict=True):
-            self._add(f"sampled/{rollout.sample.domain}", rollout.match.correct)
-            for kind in ErrorClass:
-                self._add(f"error/{kind.name.lower()}", error == kind)
-        totals, counts = (ranks.total({name: pair[part] for name, pair in self._sums.items()}) for part in (0, 1))
-        return {name: total / counts[name] for name, total in totals.items()}
-
-    def _add(self, name: str, value: float) -> None:
-        total, count = self._sums.get(name, (0.0, 0.0))
-        self._sums[name] = (total + value, count + 1)
+    rollouts: Sequence[Rollout]
+    weights: Sequence[Sequence[float]]
+    scoring: ScoringBatch
+    ledger: Ledger
 
 
-def average_weights(model: PreTrainedModel, others: Sequence[PreTrainedModel]) -> None:
-    """Give `model` the mean of the weights of models of its shape ("model soup", arXiv:2203.05482)."""
+def average_weights(model: PreTrainedModel, others: Iterable[PreTrainedModel]) -> None:
+    """Give `model` the mean of the weights of models of its shape ("model soup", arXiv:2203.05482), one by one."""
     import torch
 
-    members = [dict(other.named_parameters()) for other in others]
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(torch.stack([member[name].float() for member in members]).mean(0))
+        for number, other in enumerate(others):
+            added = dict(other.named_parameters())
+            for name, parameter in model.named_parameters():
+                parameter.copy_(added[name] if number == 0 else parameter + added[name])
+        for parameter in model.parameters():
+            parameter.div_(number + 1)
 
 
 def _report_heldout(
@@ -404,16 +535,9 @@ def outcome_schema() -> pa.Schema:
     return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("start", "teacher", "student"))])
 
 
-def _report_ledger(stage: Stage[Parameters], screens: dict[str, int]) -> None:
-    """How weights, divergences and errors moved: the first and the last point of each curve."""
-    points: dict[str, list[float]] = {}
-    for _, name, value in stage.series:
-        if name.split("/")[0] in ("weight", "kl", "error", "sampled"):
-            points.setdefault(name, []).append(value)
-    rows: list[list[object]] = [[name, values[0], values[-1]] for name, values in sorted(points.items())]
-    rows += [[f"screens a step/{domain}", count, count] for domain, count in screens.items()]
-    stage.table("ledger", ["figure", "first", "last"], rows)
-
-
 def _share(outcomes: Sequence[bool]) -> float:
     return sum(outcomes) / len(outcomes)
+
+
+def _pair_name(pair: tuple[str, str]) -> str:
+    return f"disagreement/{pair[0]}-{pair[1]}"

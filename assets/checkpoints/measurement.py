@@ -107,22 +107,28 @@ def accuracy(matches: Sequence[Match]) -> float:
 
 
 class DomainSamples:
-    """What a domain gives: screens to train on, samples put aside to choose the weights, held-out samples, and those of
+    """What domains give: screens to train on, samples put aside to choose the weights, held-out samples, and those of
     them that are asked on the way.
 
     Raises:
-        InputError: there is no verified training sample of the domain.
+        InputError: there is no verified training sample of a domain.
     """
 
-    def __init__(self, stage: Stage[Any], domain: str, measured: Measurement) -> None:
-        folder = stage.input(TABLE_OF_DOMAIN[domain])
-        known = load_screens(folder, domain, "train")
-        self.screens, aside = put_aside(known, measured.validation_share, stage.seed)
-        if not self.screens:
-            raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
-        self.validation = thin(aside, measured.validation_questions)
-        self.heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
-        self.curve = thin(self.heldout, measured.curve_questions)
+    def __init__(self, stage: Stage[Any], domains: Sequence[str], measured: Measurement) -> None:
+        self.screens: list[Screen] = []
+        self.validation: list[Sample] = []
+        self.heldout: list[Sample] = []
+        self.curve: list[Sample] = []
+        for domain in domains:
+            folder = stage.input(TABLE_OF_DOMAIN[domain])
+            screens, aside = put_aside(load_screens(folder, domain, "train"), measured.validation_share, stage.seed)
+            if not screens:
+                raise InputError(f"{stage.entry.address}: {folder} holds no verified training sample of {domain}")
+            heldout = thin(load_samples(folder, domain, "heldout"), measured.heldout_questions)
+            self.screens += screens
+            self.validation += thin(aside, measured.validation_questions)
+            self.heldout += heldout
+            self.curve += thin(heldout, measured.curve_questions)
 
     def curve_accuracy(self, matches: Sequence[Match]) -> float:
         """Of the samples that are asked on the way, where the matches of all held-out ones are known."""
@@ -153,14 +159,15 @@ def score_together(
         screens, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]
     )
     mine = [place for places in shared for place in places]
-    matches = score_samples(
-        model,
-        processor,
-        [samples[place] for place in mine],
-        asking.max_new_tokens,
-        asking.system_prompt,
-        asking.distance,
-    )
+    with ranks.whole(model):
+        matches = score_samples(
+            model,
+            processor,
+            [samples[place] for place in mine],
+            asking.max_new_tokens,
+            asking.system_prompt,
+            asking.distance,
+        )
     found = ranks.gather([(place, astuple(match)) for place, match in zip(mine, matches, strict=True)])
     return [Match(*values) for _, values in sorted(found)]
 
@@ -181,11 +188,10 @@ class BestWeights:
         """Keep the model's weights if they score higher than those kept."""
         from safetensors.torch import save_file
 
-        if not self._ranks.leads:
-            return
-        if self._path.is_file() and score <= self._record()[1]:
-            return
-        weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
+        with self._ranks.whole(self._model):
+            if not self._ranks.leads or (self._path.is_file() and score <= self._record()[1]):
+                return
+            weights = {name: value.detach().cpu().contiguous() for name, value in self._model.named_parameters()}
         partial = self._path.with_suffix(".partial")
         save_file(weights, partial, {"step": str(step), "score": repr(score)})
         os.replace(partial, self._path)
@@ -197,7 +203,7 @@ class BestWeights:
 
         self._ranks.wait()  # until rank 0 has written what it was offered last
         weights = load_file(self._path)
-        with torch.no_grad():
+        with self._ranks.whole(self._model, write=True), torch.no_grad():
             for name, parameter in self._model.named_parameters():
                 parameter.copy_(weights[name])
         return self._record()[0]

@@ -12,7 +12,7 @@ screen and from the answer's digits to the word; this teaches the first alone, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -24,11 +24,12 @@ from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
 from assets.agent.prompts import Prompt, encode_response
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, Box, Sample, Screen, load_samples, load_screens
+from assets.checkpoints.chunked_logits import token_log_probs
 from assets.checkpoints.deck import Deck, share_out
 from assets.checkpoints.measurement import Asking, put_aside, score_together
 from assets.checkpoints.perception import Perception, PerceptionWeights, label_token
 from assets.checkpoints.ranks import Ranks, together
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.errors import ParameterError
 from assets.stage import Stage, StageParameters
 
@@ -44,6 +45,7 @@ class Parameters(StageParameters):
         mix: share of each domain's screens in a step.
         screens: screenshots a step.
         questions: most questions asked about a screenshot in one step.
+        logit_tokens: most answer tokens whose logits are held at once.
         perception: weights of the what-and-where objective on screens whose DOM is known; null leaves it out.
         pointer: weight of telling, at the words of a question, where what they name lies.
         validation_share: of the training groups (screens or episodes) that are not trained on: the stages that come
@@ -55,6 +57,7 @@ class Parameters(StageParameters):
     mix: dict[str, float]
     screens: int = Field(ge=1)
     questions: int = Field(ge=1)
+    logit_tokens: int = Field(ge=1)
     perception: PerceptionWeights | None
     pointer: float = Field(ge=0)
     validation_share: float = Field(ge=0, lt=1)
@@ -65,7 +68,8 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """Train the base model and write the checkpoint's folder."""
-    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+    settings = stage.parameters.optimisation
+    with together(stage, settings.ranks, settings.zero) as ranks:
         _train(stage, ranks)
 
 
@@ -74,7 +78,7 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     settings = parameters.optimisation
     agent = stage.section("agent", AgentParameters)
     prepare(settings, stage.rng("torch").getrandbits(32))
-    model, processor = load_model(stage.input("models/base"))
+    model, processor = load_model(stage.input("models/base"), dtype=weights_dtype(settings))
     lesson = _Lesson(stage, model, processor, agent, ranks)
     heldout = _heldout(stage)
 
@@ -89,9 +93,11 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
         }
 
     train(stage, settings, lesson.modules, lesson.step, measure, ranks, lesson.suspects)
+    with ranks.whole(model):
+        if ranks.leads:
+            save_model(model, processor, stage.output)
     if not ranks.leads:
         return
-    save_model(model, processor, stage.output)
     final = measure(settings.steps)  # known already where the last step was measured on the way
     stage.summary(**final)
     stage.table(
@@ -141,38 +147,49 @@ class _Lesson:
 
     def step(self, number: int) -> Mapping[str, float]:
         """Forward and backward; gradients add up over fans whose prefixes are alike."""
-        import torch
-
         asked = self._draw(number)
         mine = self._ranks.share(asked, self._cost, self._form)
         whole = self._ranks.total(self._counts(mine))
         figures: dict[str, float] = {"loss": 0.0}
         self._asked, self._broken = _ids(mine), []
-        for alike in self._alike(mine):
-            with precision(self._settings, self._model.device):
-                batch, screens = self._collate(alike)
-                output = fan.forward(self._model, batch)
-                # The question's tokens count as answered in the fan, so that what the model makes of them is seen.
-                asking = self._asking(alike, output.answers.device)
-                scores = fan.log_probabilities(self._model, output.answers[~asking])
-                loss = -scores.gather(-1, batch.targets()[~asking][:, None]).sum() / whole["tokens"]
-                figures["loss"] += loss.item()
-                if self._eyes is not None:
-                    parts: dict[str, torch.Tensor] = {}
-                    places = [place for place, screen in enumerate(screens) if self._sees(screen)]
-                    if places:
-                        known = [screens[place] for place in places]
-                        parts = self._eyes.losses(output.visual[places], known, whole["seen"], whole["covered"])
-                        loss = loss + self._eyes.weighted(parts)
-                    centres = torch.tensor(self._centres(alike))
-                    parts["pointer"] = self._eyes.pointer(output.answers[asking], centres, whole["pointing"])
-                    loss = loss + self._stage.parameters.pointer * parts["pointer"]
-                    for name, part in parts.items():
-                        figures[name] = figures.get(name, 0.0) + part.item()
+        for alike, counts in self._ranks.passes(self._alike(mine), lambda: asked[:1]):
+            parts: dict[str, float] = {}
+            loss = counts * self._ranks.forward(partial(self._loss, alike, whole, parts))
+            for name, part in parts.items():
+                figures[name] = figures.get(name, 0.0) + counts * part
             if not loss.isfinite():
                 self._broken += _ids(alike)
-            loss.backward()
+            self._ranks.backward(loss)
         return self._ranks.total(figures)
+
+    def _loss(
+        self, alike: Sequence[tuple[Screen, list[Sample]]], whole: Mapping[str, float], figures: dict[str, float]
+    ) -> torch.Tensor:
+        """What one fan adds to the loss of a step whose counts are `whole`; its parts are noted in `figures`."""
+        import torch
+
+        with precision(self._settings, self._model.device):
+            batch, screens = self._collate(alike)
+            output = fan.forward(self._model, batch)
+            # The question's tokens count as answered in the fan, so that what the model makes of them is seen.
+            asking = self._asking(alike, output.answers.device)
+            hidden, targets = output.answers[~asking], batch.targets()[~asking]
+            log_probs = token_log_probs(self._model, hidden, targets, self._stage.parameters.logit_tokens)
+            loss = -log_probs.sum() / whole["tokens"]
+            figures["loss"] = loss.item()
+            if self._eyes is not None:
+                parts: dict[str, torch.Tensor] = {}
+                places = [place for place, screen in enumerate(screens) if self._sees(screen)]
+                if places:
+                    known = [screens[place] for place in places]
+                    parts = self._eyes.losses(output.visual[places], known, whole["seen"], whole["covered"])
+                    loss = loss + self._eyes.weighted(parts)
+                centres = torch.tensor(self._centres(alike))
+                parts["pointer"] = self._eyes.pointer(output.answers[asking], centres, whole["pointing"])
+                loss = loss + self._stage.parameters.pointer * parts["pointer"]
+                for name, part in parts.items():
+                    figures[name] = part.item()
+        return loss
 
     def _counts(self, asked: Sequence[tuple[Screen, list[Sample]]]) -> dict[str, float]:
         """What losses are divided by: answer tokens, screens that are seen, their covered tokens, centres to tell."""

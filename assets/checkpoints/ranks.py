@@ -7,7 +7,9 @@ update. Losses are divided by counts of the whole step, so the sum of the shares
 On processors a rank is a process with few threads: several small ranks use the cores better than one process with many
 threads, whose operations are too small to be split.
 
-Left out: sharding of weights and optimiser states; every rank holds the whole model.
+Every rank holds the whole model, unless the stage shards it (`assets.checkpoints.zero`). Then the ranks exchange
+weights and gradients while they compute, so they must compute alike: the same number of passes (`passes`), each inside
+`forward`. Outside of a pass a model that may be sharded is used inside `whole`. Without sharding these do nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +20,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from assets.checkpoints.zero import gathered, require_deepspeed, share_out
 from assets.errors import HesperError, InfrastructureError, with_exit_code
 from assets.stage import Stage, open_follower, tied_environment
 
 if TYPE_CHECKING:
     import torch
 
+    from assets.checkpoints.training import Optimisation
+    from assets.checkpoints.zero import Sharded
+
 T = TypeVar("T")
+M = TypeVar("M", bound="torch.nn.Module")
 
 BUCKET = 2**23
 """Most values of gradients that are added up in one message."""
@@ -43,11 +50,14 @@ class Ranks:
     Attributes:
         rank: from 0; rank 0 reports and writes.
         count: of all ranks.
+        sharded: what is trained, where it lies in shards on the ranks; None where each rank holds all of it.
     """
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
         self.rank = rank
         self.count = count
+        self.sharded: Sharded | None = None
+        self._shared_out: list[torch.nn.Module] = []
 
     @property
     def leads(self) -> bool:
@@ -120,6 +130,67 @@ class Ranks:
             if bucket:
                 _add_up(bucket)
 
+    def passes(self, mine: Iterable[T], spare: Callable[[], T]) -> Iterator[tuple[T, float]]:
+        """This rank's passes of a step, and what each counts: 1.
+
+        Where the model is sharded all ranks pass as often as the busiest. One that has run out repeats its last pass,
+        one that has none makes `spare()`, and those count 0: their figures and losses are to be multiplied by it.
+        """
+        last: T | None = None
+        for item in mine:
+            self.anyone(True)
+            yield item, 1.0
+            last = item
+        while self.sharded is not None and self.anyone(False):
+            last = spare() if last is None else last
+            yield last, 0.0
+
+    def forward(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """The loss of one pass."""
+        return compute() if self.sharded is None else self.sharded.forward(compute)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of a pass to those of the step."""
+        if self.sharded is None:
+            loss.backward()
+        else:
+            self.sharded.backward(loss)
+
+    @contextmanager
+    def whole(self, model: torch.nn.Module, write: bool = False) -> Iterator[None]:
+        """All of a model's weights are on this rank, to be read or run. All ranks come here together.
+
+        Args:
+            write: all ranks change the weights, alike.
+        """
+        if self.sharded is not None and self.sharded.holds(model):
+            with self.sharded.whole(write):
+                yield
+        elif any(model is other for other in self._shared_out):
+            with gathered(model.parameters(), write):
+                yield
+        else:
+            yield
+
+    def frozen(self, model: M, settings: Optimisation) -> M:
+        """A model that is only asked from now on, inside `whole`: held as one that is trained with these settings."""
+        model.requires_grad_(False)
+        if settings.zero == 3:
+            share_out(model, settings)
+            self._shared_out.append(model)
+        return model
+
+    def anyone(self, here: bool) -> bool:
+        """Whether a rank says yes, where ranks must do alike; all of them have to be asked. Else what this one says."""
+        if self.sharded is None or self.count == 1:
+            return here
+        import torch
+        from torch import distributed
+
+        said = torch.tensor([float(here)])
+        distributed.all_reduce(said)
+        return bool(said)
+
     def wait(self) -> None:
         """Return when every rank has come here."""
         if self.count > 1:
@@ -139,28 +210,39 @@ def _add_up(gradients: Sequence[torch.Tensor]) -> None:
 
 
 @contextmanager
-def together(stage: Stage[Any], count: int) -> Iterator[Ranks]:
+def together(stage: Stage[Any], count: int, zero: int = 0) -> Iterator[Ranks]:
     """Start the other ranks of a stage, or, in one of them, join rank 0.
+
+    Args:
+        count: of the ranks; 0 stands for the GPUs that are given, or 1 where there are none.
+        zero: the ZeRO stage in which they will train, see `assets.checkpoints.zero`.
 
     Raises:
         HesperError: what another rank raised, as it raised it.
         InfrastructureError: another rank ended otherwise.
+        ParameterError: DeepSpeed is needed and missing.
     """
-    if count == 1:
-        yield Ranks()
-        return
+    if zero:
+        require_deepspeed(stage)
     if stage.follows is not None:
         rank, meeting = stage.follows
-        with _group(meeting, rank, count):
-            yield Ranks(rank, count)
+        count = int((meeting / "count").read_text(encoding="utf-8"))
+        with _group(meeting, rank, count), _closing(Ranks(rank, count)) as ranks:
+            yield ranks
+        return
+    count = count or _gpus()
+    if count == 1 and not zero:
+        yield Ranks()
         return
     with tempfile.TemporaryDirectory(prefix="ranks-", dir=stage.work) as folder:
+        (Path(folder) / "count").write_text(str(count), encoding="utf-8")
         processes = {rank: _start(stage, rank, Path(folder)) for rank in range(1, count)}
         try:
-            with _group(Path(folder), 0, count, processes):
-                yield Ranks(0, count)
+            with _group(Path(folder), 0, count, processes), _closing(Ranks(0, count)) as ranks:
+                yield ranks
             _end(stage, processes, Path(folder), END_SECONDS)
         except RuntimeError as error:  # which torch raises when the connection to a rank is lost
+            stage.log(str(error))
             try:
                 _end(stage, processes, Path(folder), 5.0)
             except HesperError as reason:
@@ -172,6 +254,15 @@ def together(stage: Stage[Any], count: int) -> Iterator[Ranks]:
                 process.wait()
 
 
+@contextmanager
+def _closing(ranks: Ranks) -> Iterator[Ranks]:
+    try:
+        yield ranks
+    finally:
+        if ranks.sharded is not None:
+            ranks.sharded.close()
+
+
 def _start(stage: Stage[Any], rank: int, folder: Path) -> subprocess.Popen[bytes]:
     entry = stage.entry
     command = [sys.executable, "-m", "assets.checkpoints.ranks", entry.name, "--rank", str(rank)]
@@ -180,6 +271,12 @@ def _start(stage: Stage[Any], rank: int, folder: Path) -> subprocess.Popen[bytes
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DAGSTER_PIPES")}
     environment |= {**tied_environment(), **_device(rank)}
     return subprocess.Popen(command, cwd=stage.root, env=environment, stdin=subprocess.DEVNULL)
+
+
+def _gpus() -> int:
+    import torch
+
+    return max(1, torch.cuda.device_count())
 
 
 def _device(rank: int) -> dict[str, str]:

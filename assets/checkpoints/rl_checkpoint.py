@@ -12,7 +12,8 @@ Left out: trajectory success in the live environment as the criterion, and rollo
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import mean
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +24,8 @@ from assets.agent.matching import Match
 from assets.agent.model import load_model, save_model
 from assets.agent.parameters import AgentParameters
 from assets.agent.processor import Processor
-from assets.agent.samples import Sample, Screen
+from assets.agent.samples import DOMAINS, Sample, Screen
+from assets.checkpoints.chunked_logits import token_log_probs
 from assets.checkpoints.deck import Deck
 from assets.checkpoints.losses import ALGORITHMS
 from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty
@@ -41,13 +43,19 @@ from assets.checkpoints.measurement import (
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
-from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
-from assets.stage import Stage, StageParameters
+from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
+from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import bootstrap_mean, paired_bootstrap, proportion
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import torch
     from transformers import PreTrainedModel
+
+
+JOINT = "joint"
+"""The partition that trains one model in all domains, which share its questions alike. `hesper ablate` compares it with
+distillation; it is none of dvc.yaml's."""
 
 
 class ClipBounds(StageParameters):
@@ -68,6 +76,7 @@ class Parameters(StageParameters):
         samples: answers to each, G.
         uses: steps of training that use the same answers; checkpoints are taken between uses only.
         rows: most answers in one pass through the model.
+        logit_tokens: most answer tokens whose logits are held at once.
         match_distance: see `matching.SCREEN_DISTANCE`.
     """
 
@@ -81,6 +90,7 @@ class Parameters(StageParameters):
     temperature: float = Field(gt=0)
     max_new_tokens: int = Field(ge=1)
     rows: int = Field(ge=1)
+    logit_tokens: int = Field(ge=1)
     reward: RewardWeights
     match_distance: float = Field(gt=0)
     measurement: Measurement
@@ -94,16 +104,18 @@ class Parameters(StageParameters):
 
 def run(stage: Stage[Parameters]) -> None:
     """models/midtrained and the domain's verified samples -> models/rl/<domain>."""
-    with together(stage, stage.parameters.optimisation.ranks) as ranks:
+    settings = stage.parameters.optimisation
+    with together(stage, settings.ranks, settings.zero) as ranks:
         _train(stage, ranks)
 
 
 def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
-    settings, domain = stage.parameters, str(stage.partition)
+    settings = stage.parameters
     agent = stage.section("agent", AgentParameters)
     prepare(settings.optimisation, stage.seed)
-    samples = DomainSamples(stage, domain, settings.measurement)
-    model, processor = load_model(stage.input("models/midtrained"))
+    domains = DOMAINS if stage.partition == JOINT else (str(stage.partition),)
+    samples = DomainSamples(stage, domains, settings.measurement)
+    model, processor = load_model(stage.input("models/midtrained"), dtype=weights_dtype(settings.optimisation))
 
     asking = Asking(settings.max_new_tokens, agent.system_prompt, settings.match_distance)
 
@@ -133,12 +145,14 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
 
     stage.summary(kept_step=best.restore() if samples.validation else settings.optimisation.steps)
     after, chances_after = measure(samples.heldout), learner.chances(samples.curve, "heldout")
+    with ranks.whole(model):
+        if ranks.leads:
+            save_model(model, processor, stage.output)
     if not ranks.leads:
         return
     _report(stage, samples.heldout, before, after)
     _report_sampled(stage, samples.curve, chances_before, chances_after)
     draw_curves(stage)
-    save_model(model, processor, stage.output)
 
 
 class Learner:
@@ -158,10 +172,14 @@ class Learner:
         self._stage = stage
         self._settings = settings
         self._model = model
-        self._reference = copy.deepcopy(model).requires_grad_(False) if settings.kl else None
+        self._reference = ranks.frozen(copy.deepcopy(model), settings.optimisation) if settings.kl else None
         self._processor = processor
-        self._deck = Deck(stage, "screens", screens)
-        self._screens = screens_a_step(screens, settings.questions)
+        self._decks: list[tuple[Deck[Screen], int]] = []
+        domains = dict.fromkeys(screen.domain for screen in screens)
+        for domain in domains:
+            members = [screen for screen in screens if screen.domain == domain]
+            count = screens_a_step(members, settings.questions / len(domains))
+            self._decks.append((Deck(stage, "screens", members), count))
         self._sampler = Sampler(
             processor,
             agent.system_prompt,
@@ -191,7 +209,8 @@ class Learner:
         lengths = [asked_length(sample) for sample in samples]
         mine = self._ranks.share(places, lengths.__getitem__, lengths.__getitem__)
         seed = self._stage.rng("chances", name, self._ranks.rank).getrandbits(62)
-        groups = self._sampler.draw(self._model, [samples[place] for place in mine], self._settings.samples, seed)
+        with self._ranks.whole(self._model):
+            groups = self._sampler.draw(self._model, [samples[place] for place in mine], self._settings.samples, seed)
         found = [
             (place, sum(rollout.match.correct for rollout in group) / len(group))
             for place, group in zip(mine, groups, strict=True)
@@ -203,10 +222,12 @@ class Learner:
         import torch
 
         settings, ranks = self._settings, self._ranks
-        dealt = self._deck.deal(number // settings.uses * self._screens, self._screens)
+        turn = number // settings.uses
+        dealt = [screen for deck, count in self._decks for screen in deck.deal(turn * count, count)]
         samples = share_screens(ranks, dealt)
         seed = self._stage.rng("answers", number, ranks.rank).getrandbits(62)
-        groups = self._sampler.draw(self._model, samples, settings.samples, seed)
+        with ranks.whole(self._model):
+            groups = self._sampler.draw(self._model, samples, settings.samples, seed)
         rewards = torch.tensor(
             [step_reward(rollout.match, settings.reward) for group in groups for rollout in group],
             device=self._model.device,
@@ -243,29 +264,56 @@ class Learner:
         }
 
     def _update(self) -> dict[str, float]:
-        settings, rollouts = self._settings, self._rollouts
-        loss = ALGORITHMS[settings.algorithm].loss
-        extent = self._extent
+        total = {"loss": 0.0} if self._reference is None else {"loss": 0.0, "kl": 0.0}
+        for batch, counts in self._ranks.passes(self._batches(), self._spare_batch):
+            figures: dict[str, float] = {}
+            self._ranks.backward(counts * self._ranks.forward(partial(self._loss, *batch, figures)))
+            for name, value in figures.items():
+                total[name] += counts * value
+        return self._ranks.total(total)
+
+    def _batches(self) -> Iterator[tuple[Sequence[Rollout], torch.Tensor, ScoringBatch]]:
+        """Answers, their advantages, and those of them that run in one pass."""
+        for scoring in scoring_batches(self._processor, self._rollouts, self._settings.rows, self._model.device):
+            yield self._rollouts, self._advantages, scoring
+
+    def _spare_batch(self) -> tuple[Sequence[Rollout], torch.Tensor, ScoringBatch]:
+        """What a rank runs that has no answer to learn from while others have."""
+        import torch
+
+        (screen,) = self._decks[0][0].deal(0, 1)
+        rollouts = [self._sampler.unanswered(screen.samples[0])]
+        (scoring,) = scoring_batches(self._processor, rollouts, 1, self._model.device)
+        return rollouts, torch.zeros(1, device=self._model.device), scoring
+
+    def _loss(
+        self, rollouts: Sequence[Rollout], advantages: torch.Tensor, scoring: ScoringBatch, figures: dict[str, float]
+    ) -> torch.Tensor:
+        """What one pass adds to the loss of the step; its parts are noted in `figures`."""
+        settings, extent = self._settings, self._extent
+        reference = None
+        if self._reference is not None:
+            # First: this pass then needs no memory beside what the model's keeps for the backward pass.
+            with self._ranks.whole(self._reference):
+                reference = self._log_probs(self._reference, scoring)
+        log_probs, mask = self._log_probs(self._model, scoring), scoring.mask()
+        old = sampled_log_probs(rollouts, scoring) if settings.uses > 1 else None
         clip = Clip(settings.clip.low, settings.clip.high)
-        total = penalty = 0.0
-        for scoring in scoring_batches(self._processor, rollouts, settings.rows, self._model.device):
-            log_probs, mask = self._log_probs(self._model, scoring), scoring.mask()
-            old = sampled_log_probs(rollouts, scoring) if settings.uses > 1 else None
-            value = loss(log_probs, mask, self._advantages[scoring.indices], extent, old, clip)
-            if self._reference is not None:
-                divergence = kl_penalty(log_probs, self._log_probs(self._reference, scoring), mask, extent)
-                value = value + settings.kl * divergence
-                penalty += float(divergence.detach())
-            value.backward()
-            total += float(value.detach())
-        return self._ranks.total({"loss": total} if self._reference is None else {"loss": total, "kl": penalty})
+        loss = ALGORITHMS[settings.algorithm].loss
+        value = loss(log_probs, mask, advantages[scoring.indices], extent, old, clip)
+        if reference is not None:
+            divergence = kl_penalty(log_probs, reference, mask, extent)
+            value = value + settings.kl * divergence
+            figures["kl"] = float(divergence.detach())
+        figures["loss"] = float(value.detach())
+        return value
 
     def _log_probs(self, model: PreTrainedModel, scoring: ScoringBatch) -> torch.Tensor:
         """Of the sampled tokens, at the temperature of the sampling, `[rows, longest]`."""
-        with precision(self._settings.optimisation, model.device):
-            answers = fan.forward(model, scoring.batch).answers
-            logits = model.lm_head(answers).float() / self._settings.temperature
-        chosen = logits.log_softmax(-1).gather(-1, scoring.batch.targets()[:, None])[:, 0]
+        settings, batch = self._settings, scoring.batch
+        with precision(settings.optimisation, model.device):
+            hidden = fan.forward(model, batch).answers
+            chosen = token_log_probs(model, hidden, batch.targets(), settings.logit_tokens, settings.temperature)
         return scoring.rows(chosen)
 
 
@@ -290,6 +338,11 @@ def _report(
     stage.summary(
         heldout_questions=len(samples), heldout_accuracy_before=accuracy(before), heldout_accuracy=accuracy(after)
     )
+    outcomes = (
+        {"domain": s.domain, "sample": s.id, "group": s.group, "midtrained": old.correct, "trained": new.correct}
+        for s, old, new in zip(samples, before, after, strict=True)
+    )
+    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema())
 
 
 def _report_sampled(
@@ -306,3 +359,12 @@ def _report_sampled(
     headings = ["temperature", "answers to each", "questions", "mid-trained", "after RL", "gain"]
     stage.table("heldout_sampled", headings, [row])
     stage.summary(heldout_sampled_before=old.value, heldout_sampled=new.value)
+
+
+def outcome_schema() -> pa.Schema:
+    """A row of `outcomes.parquet`: a held-out sample, and whether the mid-trained and the trained model repeated its
+    verified action. For comparisons case by case."""
+    import pyarrow as pa
+
+    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
+    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("midtrained", "trained"))])

@@ -79,6 +79,10 @@ class Sampler:
             for sample, answers in zip(samples, drawn, strict=True)
         ]
 
+    def unanswered(self, sample: Sample) -> Rollout:
+        """A rollout whose answer ends before it begins: one token to run a model on, from which nothing is learned."""
+        return self._rollout(sample, Answer((self._processor.tokenizer.eos_token_id,), (0.0,), ended=True))
+
     def _rollout(self, sample: Sample, answer: Answer) -> Rollout:
         text = generation.decode(self._processor, answer)
         return Rollout(sample, self._prompt(sample), answer, match_sample(text, sample, self._distance))

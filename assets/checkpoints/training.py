@@ -5,7 +5,7 @@ measurements, and a checkpoint every so many steps. A killed run continues from 
 same bytes as an undisturbed one: everything random in a step is derived from the step's number, and the state that
 is not (weights, optimiser moments, open averages) is saved exactly, as safetensors.
 
-Left out: sharding, gradient checkpointing, weight averaging.
+Left out: weight averaging.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from assets.agent.recomputation import recompute_activations
 from assets.checkpoints.ranks import Ranks
+from assets.checkpoints.zero import MOMENTS, Sharded
 from assets.errors import TrainingError
 from assets.stage import Stage, StageParameters
 
@@ -29,6 +33,22 @@ if TYPE_CHECKING:
     import torch
 
 CHECKPOINT = "training.safetensors"
+PART = 4 * 2**30
+"""Most bytes of a checkpoint that are put together in memory; a larger one lies in several files."""
+
+
+class Explosion(StageParameters):
+    """When a step's loss, or the norm of its gradient, is too large to go on: above `factor` times its median over the
+    `steps` steps before. The first steps of a stage, as many, are not judged.
+
+    Attributes:
+        least_loss: a smaller median counts as this much, or noise around 0 would count as an explosion. (Of the
+            gradient's norm that is `clip`: what is not clipped does no harm.)
+    """
+
+    factor: float = Field(gt=1)
+    steps: int = Field(ge=1)
+    least_loss: float = Field(gt=0)
 
 
 class Optimisation(StageParameters):
@@ -38,10 +58,16 @@ class Optimisation(StageParameters):
         warmup: steps over which the learning rate rises from 0.
         decay: share of the steps, at the end, over which it falls to 0.
         clip: largest norm of the gradient.
-        ranks: processes that share each step. Part of the parameters, as `threads` is, because the order of additions
-            depends on it, and because each draws its answers by itself.
+        explosion: what stops the stage, as a loss does that is not a number; null: nothing else does.
+        ranks: processes that share each step; 0 stands for one on each GPU that the stage is given, or one where there
+            is none. Part of the parameters, as `threads` is, because the order of additions depends on it, and because
+            each draws its answers by itself; a run that was killed may go on with another number.
+        zero: what lies in shards on the ranks: nothing (0), the optimiser's state (1), the gradients too (2), the
+            weights too (3). Above 0 DeepSpeed is needed.
         threads: of torch, in each rank.
-        precision: `float32`, or `bfloat16` for the products of the forward pass (weights stay float32).
+        precision: `float32`, or `bfloat16` for the products of the forward pass; the weights that are updated stay
+            float32, and where `zero` is above 0 those that are computed with, and written at the end, are bfloat16.
+        gradient_checkpointing: keep only what goes into each layer for the backward pass, and compute the rest again.
         report_every: steps that one point of a curve averages.
         evaluate_every: steps between held-out measurements; 0 measures only at the end.
         checkpoint_every: steps between checkpoints.
@@ -54,9 +80,12 @@ class Optimisation(StageParameters):
     betas: tuple[float, float]
     weight_decay: float = Field(ge=0)
     clip: float = Field(gt=0)
-    ranks: int = Field(ge=1)
+    explosion: Explosion | None
+    ranks: int = Field(ge=0)
+    zero: int = Field(ge=0, le=3)
     threads: int = Field(ge=1)
     precision: Literal["float32", "bfloat16"]
+    gradient_checkpointing: bool
     report_every: int = Field(ge=1)
     evaluate_every: int = Field(ge=0)
     checkpoint_every: int = Field(ge=1)
@@ -81,8 +110,8 @@ def train(
     `suspects()` names the samples of this rank's share of the last step that made its loss no number, or all of them.
 
     Raises:
-        TrainingError: a loss or gradient is not a number. The message names samples, `suspects.json` beside the last
-            checkpoint all of them.
+        TrainingError: a loss or gradient is not a number, or explodes; what that step made of the weights is not kept.
+            The message names samples, `suspects.json` beside the last checkpoint all of them.
     """
     import torch
 
@@ -100,24 +129,33 @@ def train(
         fused=True,
     )
     ranks = ranks or Ranks()
-    state = _State(stage, parameters, optimizer)
-    begin = state.restore()
+    if settings.gradient_checkpointing:
+        recompute_activations(next(iter(modules.values())))  # type: ignore[arg-type]
+    state = _State(stage, ranks)
+    begin = state.restore(parameters)
+    held: _Unsharded | Sharded
+    if settings.zero:
+        held = ranks.sharded = Sharded(modules, parameters, optimizer, settings, ranks)
+    else:
+        held = _Unsharded(parameters, optimizer, settings, ranks)
+    if begin:
+        held.restore(state.read)
+    if settings.explosion is None:
+        stage.log("no limit to how much loss and gradient may grow (optimisation.explosion is null)")
     for module in modules.values():
         module.train()
+
+    def judge(step: int, figures: dict[str, float], norm: float) -> None:
+        figures["gradient_norm"] = norm
+        _require_sound(stage, settings, state, step, figures, ranks, suspects)
+
     for step in stage.progress(range(begin, settings.steps), "training", settings.steps - begin):
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * schedule(step, settings)
         figures = dict(compute(step))
-        _require_finite(stage, step, figures, ranks, suspects)
-        ranks.add_up(list(parameters.values()))
-        if any(parameter.grad is not None for parameter in parameters.values()):
-            norm = torch.nn.utils.clip_grad_norm_(parameters.values(), settings.clip)
-            figures["gradient_norm"] = float(norm)
-            _require_finite(stage, step, figures, ranks, suspects)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        _require_sound(stage, settings, state, step, figures, ranks, suspects)
+        held.update(settings.learning_rate * schedule(step, settings), partial(judge, step, figures))
         for name, value in figures.items():
             state.window.setdefault(name, []).append(value)
+        state.remember(figures, settings)
         done = step + 1
         if done % settings.report_every == 0 or done == settings.steps:
             for name, values in sorted(state.window.items()):
@@ -127,8 +165,8 @@ def train(
         if evaluate is not None and (last or (settings.evaluate_every and done % settings.evaluate_every == 0)):
             for name, value in sorted(evaluate(done).items()):
                 stage.metric(name, value, done)
-        if ranks.leads and (done % settings.checkpoint_every == 0 or last):
-            state.save(done)
+        if done % settings.checkpoint_every == 0 or last:
+            state.save(done, held.tensors())
 
 
 def schedule(step: int, settings: Optimisation) -> float:
@@ -156,6 +194,13 @@ def precision(settings: Optimisation, device: torch.device) -> AbstractContextMa
     import torch
 
     return torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
+
+
+def weights_dtype(settings: Optimisation) -> torch.dtype:
+    """Of the weights that are computed with."""
+    import torch
+
+    return torch.bfloat16 if settings.zero and settings.precision == "bfloat16" else torch.float32
 
 
 def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
@@ -191,34 +236,101 @@ def draw_curves(stage: Stage[Any], name: str = "curves") -> None:
     stage.picture(name, Image.open(buffer))
 
 
-class _State:
-    """What a killed run needs to continue: weights, moments, the open averages and the curves so far."""
+class _Unsharded:
+    """What is trained, where every rank holds all of it."""
 
     def __init__(
-        self, stage: Stage[Any], parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
+        self,
+        parameters: Mapping[str, torch.nn.Parameter],
+        optimizer: torch.optim.Optimizer,
+        settings: Optimisation,
+        ranks: Ranks,
     ) -> None:
-        self._stage = stage
         self._parameters = parameters
         self._optimizer = optimizer
-        self._path: Path = stage.work / CHECKPOINT
-        self.window: dict[str, list[float]] = {}
+        self._clip = settings.clip
+        self._ranks = ranks
 
-    def save(self, step: int) -> None:
+    def update(self, rate: float, judge: Callable[[float], None]) -> None:
+        """Make the update of a step with a learning rate, where a rank has a gradient. `judge` raises what is wrong
+        with the gradient's norm."""
+        import torch
+
+        parameters = list(self._parameters.values())
+        self._ranks.add_up(parameters)
+        if all(parameter.grad is None for parameter in parameters):
+            return
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        judge(float(torch.nn.utils.clip_grad_norm_(parameters, self._clip)))
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What a checkpoint holds of the training."""
+        for name, parameter in self._parameters.items():
+            yield f"weight/{name}", parameter.detach()
+            for key, value in self._optimizer.state.get(parameter, {}).items():
+                yield f"{key}/{name}", value
+
+    def restore(self, read: Callable[[str], torch.Tensor | None]) -> None:
+        """Take up the moments that `tensors` gave, by name."""
+        for name, parameter in self._parameters.items():
+            moments = {key: read(f"{key}/{name}") for key in ("step", *MOMENTS)}
+            if moments["step"] is not None:
+                self._optimizer.state[parameter] = {
+                    key: value.to(parameter.device) for key, value in moments.items() if value is not None
+                }
+
+
+class _State:
+    """What a killed run needs to continue: weights, moments, the open averages, what explosions are judged by, and the
+    curves so far.
+
+    All of it is in one file, or in that file and the parts that it names.
+    """
+
+    def __init__(self, stage: Stage[Any], ranks: Ranks) -> None:
+        self._stage = stage
+        self._ranks = ranks
+        self._path: Path = stage.work / CHECKPOINT
+        self._files: dict[str, Path] = {}
+        self.window: dict[str, list[float]] = {}
+        self.recent: dict[str, list[float]] = {}
+
+    def remember(self, figures: Mapping[str, float], settings: Optimisation) -> None:
+        """Keep the sizes of a step's loss and gradient, for as many steps as explosions are judged by."""
+        if settings.explosion is not None:
+            for name in (name for name in ("loss", "gradient_norm") if name in figures):
+                self.recent[name] = [*self.recent.get(name, ()), abs(figures[name])][-settings.explosion.steps :]
+
+    def save(self, step: int, tensors: Iterator[tuple[str, torch.Tensor]]) -> None:
+        """Write a checkpoint. All ranks come here together, since the tensors may lie on all of them; rank 0 writes."""
         from safetensors.torch import save_file
 
-        tensors = {f"weight/{name}": parameter.detach() for name, parameter in self._parameters.items()}
-        for name, parameter in self._parameters.items():
-            for key, value in self._optimizer.state.get(parameter, {}).items():
-                tensors[f"{key}/{name}"] = value
-        record = {"step": step, "window": self.window, "series": self._stage.series}
+        kept: dict[str, torch.Tensor] = {}
+        parts: list[str] = []
+        for name, value in tensors:
+            if not self._ranks.leads:
+                continue
+            kept[name] = value.contiguous().cpu()
+            if sum(tensor.nbytes for tensor in kept.values()) > PART:
+                parts.append(f"{self._path.stem}-{step}-{len(parts)}{self._path.suffix}")
+                save_file(kept, self._path.with_name(parts[-1]))
+                kept = {}
+        if not self._ranks.leads:
+            return
+        record = {"step": step, "window": self.window, "recent": self.recent, "series": self._stage.series}
+        record["parts"] = parts
         partial = self._path.with_suffix(".partial")
-        save_file(
-            {key: value.contiguous().cpu() for key, value in tensors.items()}, partial, {"state": json.dumps(record)}
-        )
+        save_file(kept, partial, {"state": json.dumps(record)})
         os.replace(partial, self._path)
+        for old in self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"):
+            if old.name not in parts:
+                old.unlink()
 
-    def restore(self) -> int:
-        """Take up the last checkpoint, where there is one, and return the step to begin with."""
+    def restore(self, parameters: Mapping[str, torch.nn.Parameter]) -> int:
+        """Take up the last checkpoint's weights and curves, where there is one, and return the step to begin with."""
         import torch
         from safetensors import safe_open
 
@@ -226,40 +338,73 @@ class _State:
             return 0
         with safe_open(self._path, "pt") as file:
             record = json.loads(file.metadata()["state"])
-            with torch.no_grad():
-                for name, parameter in self._parameters.items():
-                    parameter.copy_(file.get_tensor(f"weight/{name}"))
-            keys = set(file.keys())
-            for name, parameter in self._parameters.items():
-                moments = {
-                    key: file.get_tensor(f"{key}/{name}")
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                    if f"{key}/{name}" in keys
-                }
-                if moments:
-                    self._optimizer.state[parameter] = {
-                        key: value.to(parameter.device) for key, value in moments.items()
-                    }
-        self.window = record["window"]
+        for path in (self._path, *(self._path.with_name(name) for name in record["parts"])):
+            with safe_open(path, "pt") as file:
+                self._files |= dict.fromkeys(file.keys(), path)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                weight = self.read(f"weight/{name}")
+                assert weight is not None
+                parameter.copy_(weight)
+        self.window, self.recent = record["window"], record["recent"]
         for step, name, value in record["series"]:
             self._stage.metric(name, value, step)
         self._stage.log(f"continues from step {record['step']}")
         return int(record["step"])
 
+    def read(self, name: str) -> torch.Tensor | None:
+        """A tensor of the last checkpoint; None where it has none of that name."""
+        from safetensors import safe_open
 
-def _require_finite(
-    stage: Stage[Any], step: int, figures: Mapping[str, float], ranks: Ranks, suspects: Callable[[], Sequence[str]]
+        if name not in self._files:
+            return None
+        with safe_open(self._files[name], "pt") as file:
+            tensor: torch.Tensor = file.get_tensor(name)
+            return tensor
+
+
+def _require_sound(
+    stage: Stage[Any],
+    settings: Optimisation,
+    state: _State,
+    step: int,
+    figures: Mapping[str, float],
+    ranks: Ranks,
+    suspects: Callable[[], Sequence[str]],
 ) -> None:
-    broken = [name for name, value in figures.items() if not math.isfinite(value)]
-    if not broken:
+    wrong = {name: "is not a number" for name, value in figures.items() if not math.isfinite(value)}
+    wrong = wrong or _exploded(settings, state.recent, figures)
+    if not wrong:
         return
     samples = sorted(set(ranks.gather(suspects())))
     listed = stage.work / "suspects.json"
     if ranks.leads:
-        listed.write_text(json.dumps({"step": step, "figures": broken, "samples": samples}, indent=1), encoding="utf-8")
+        record = {"step": step, "figures": list(wrong), "samples": samples}
+        listed.write_text(json.dumps(record, indent=1), encoding="utf-8")
     some = f" ({', '.join(samples[:3])}{', …' if len(samples) > 3 else ''})" if samples else ""
     kept = "; the last checkpoint lies beside it" if (stage.work / CHECKPOINT).is_file() else ""
-    raise TrainingError(
-        f"{stage.entry.address}: {', '.join(broken)} is not a number at step {step}; lower the learning rate or look "
-        f"at the samples of this step{some}, listed in {listed}{kept}"
+    said = "; ".join(
+        f"{', '.join(name for name in wrong if wrong[name] == what)} {what}" for what in dict.fromkeys(wrong.values())
     )
+    raise TrainingError(
+        f"{stage.entry.address}: {said} at step {step}; lower the learning rate or look at the samples of this "
+        f"step{some}, listed in {listed}{kept}"
+    )
+
+
+def _exploded(
+    settings: Optimisation, recent: Mapping[str, Sequence[float]], figures: Mapping[str, float]
+) -> dict[str, str]:
+    """The figures of a step that are too large beside those of the steps before it, and how large they are."""
+    limits = settings.explosion
+    if limits is None:
+        return {}
+    found = {}
+    for name, least in (("loss", limits.least_loss), ("gradient_norm", settings.clip)):
+        before = recent.get(name, ())
+        if name not in figures or len(before) < limits.steps:
+            continue
+        usual = max(least, statistics.median(before))
+        if abs(figures[name]) > limits.factor * usual:
+            found[name] = f"explodes ({figures[name]:.4g}, more than {limits.factor:g} times {usual:.4g})"
+    return found

@@ -24,6 +24,7 @@ from assets.checkpoints.tiny_model import make_model
 GRID = (12, 12)
 SYSTEM = 4
 VISUAL = GRID[0] * GRID[1] // 4
+LOGIT_TOKENS = 1 << 20
 
 
 def tiny_model(attention: str, seed: int = 0) -> Any:
@@ -71,7 +72,7 @@ def step(model: Any, batch: fan.Batch) -> None:
 def predicted(size: ModelSize, prefixes: int, rows: int, suffix: int, answer: int) -> int:
     """Bytes that a step needs beside the weights, by the plan: gradients, activations, logits."""
     shape = Pass((192, 192), GRID[0] * GRID[1], prefixes, SYSTEM + VISUAL, prefixes * rows, suffix, answer)
-    load = Workload("step", (shape,), (), StepTokens(0, 0, 0, 0, 0), 0, "likelihood", None, "float32")
+    load = Workload("step", (shape,), (), StepTokens(0, 0, 0, 0, 0), 0, "likelihood", None, LOGIT_TOKENS, "float32")
     phases = plan_stage(load, size, 0, 1, checkpointing=False).phases
     without = ("weights", "optimiser state", "buckets between GPUs")
     return max(phase.total - sum(phase.parts[part] for part in without) for phase in phases)

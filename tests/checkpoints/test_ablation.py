@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assets.agent.samples import DOMAINS
 from assets.errors import InfrastructureError, InputError, ParameterError
 from assets.reporting import connect, experiment_id
 from dagster_project import ablation
 from dagster_project.ablation import AVERAGED, CONFIGURED, Outcomes, ablate, as_markdown, compare, draw, merge
 from tests.checkpoints.micro_project import DISTILLATION, write_params
 
+JOINT: dict[str, Any] = {"joint RL": {"optimisation": {"steps": 1, "checkpoint_every": 1}}}
 VARIANTS = {"reverse KL": {"estimator": "reverse_kl"}, "slow": {"optimisation": {"learning_rate": 1e-6}}}
 
 
@@ -58,7 +61,7 @@ def project(taught_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     root = tmp_path / "project"
     shutil.copytree(taught_project, root, symlinks=True)
     section = {**DISTILLATION, "start": "average", "optimisation": {**DISTILLATION["optimisation"], "steps": 2}}
-    write_params(root, distilled_model=section, ablation={"seeds": 2, "variants": VARIANTS})
+    write_params(root, distilled_model=section, ablation={"seeds": 2, "variants": VARIANTS, "joint": JOINT})
     return root
 
 
@@ -75,9 +78,10 @@ def test_variants_are_trained_compared_and_recorded(project: Path, monkeypatch: 
     monkeypatch.setattr(ablation, "_run", killed_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         ablate(project, ["slow"], 1)
-    rows = ablate(project, ["slow"], 1)
-    assert len(ran) == 3  # the run that was finished is not run again
-    assert [row.name for row in rows] == [CONFIGURED, AVERAGED, "slow"]
+    rows = ablate(project, ["slow", "joint RL"], 1)
+    assert len(ran) == 4  # the run that was finished is not run again
+    assert [row.name for row in rows] == [CONFIGURED, AVERAGED, "slow", "joint RL"]
+    assert rows[3].teachers.n == rows[0].teachers.n  # the same held-out samples of the same domains
     assert all(0 <= row.accuracy <= 1 for row in rows)
     assert not (project / "models/distilled").exists()
     (recorded,) = connect(project).search_runs([experiment_id(project)], "tags.asset = 'ablation'")
@@ -86,13 +90,31 @@ def test_variants_are_trained_compared_and_recorded(project: Path, monkeypatch: 
     assert {item.path for item in connect(project).list_artifacts(recorded.info.run_id)} == {"pictures", "tables"}
 
 
+def test_joint_rl_takes_the_steps_of_the_single_runs_and_is_measured_as_distillation_is(project: Path) -> None:
+    variant = ablation._joint(project, "joint RL", {"optimisation": {"steps": 3}})
+    document = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))
+    assert variant.section["optimisation"]["steps"] == 3 * len(DOMAINS)
+    assert variant.section["questions"] == document["rl_checkpoint"]["questions"]
+    assert variant.section["measurement"] == document["distilled_model"]["measurement"]
+
+
 def test_what_can_not_be_compared_is_said(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ParameterError, match=r"no variant 'fast' in params\.yaml; there are: reverse KL, slow"):
+    with pytest.raises(
+        ParameterError, match=r"no variant 'fast' in params\.yaml; there are: reverse KL, slow, joint RL"
+    ):
         ablate(project, ["fast"], 1)
-    write_params(project, distilled_model=DISTILLATION, ablation={"seeds": 1, "variants": {"x": {"estimater": "y"}}})
+    write_params(
+        project, distilled_model=DISTILLATION, ablation={"seeds": 1, "variants": {"x": {"estimater": "y"}}, "joint": {}}
+    )
     with pytest.raises(ParameterError, match="did you mean 'estimator'"):
         ablate(project, [], 1)
-    write_params(project, distilled_model=DISTILLATION, ablation={"seeds": 1, "variants": VARIANTS})
+    write_params(project, ablation={"seeds": 1, "variants": {}, "joint": {"x": {"algorythm": "y"}}})
+    with pytest.raises(ParameterError, match=r"ablation\.joint\.x.*did you mean 'algorithm'"):
+        ablate(project, [], 1)
+    write_params(project, ablation={"seeds": 1, "variants": VARIANTS, "joint": {"slow": {}}})
+    with pytest.raises(ParameterError, match="'slow' stands in both variants and joint"):
+        ablate(project, [], 1)
+    write_params(project, distilled_model=DISTILLATION, ablation={"seeds": 1, "variants": VARIANTS, "joint": JOINT})
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 139))
     with pytest.raises(InfrastructureError, match="ended with exit code 139"):
         ablate(project, [], 1)

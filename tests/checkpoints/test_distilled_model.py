@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -18,8 +20,9 @@ from assets.agent.model import load_model
 from assets.agent.model_policy import sample_prompt
 from assets.agent.parameters import AgentParameters
 from assets.agent.samples import DOMAINS, TABLE_OF_DOMAIN, load_screens
-from assets.checkpoints.distilled_model import Learner, Ledger, Parameters, average_weights
-from assets.checkpoints.losses.distillation import ErrorClass, TokenClass
+from assets.checkpoints.distilled_model import Learner, Parameters, average_weights
+from assets.checkpoints.ledger import Ledger
+from assets.checkpoints.losses.distillation import ErrorClass, TokenClass, jensen_shannon
 from assets.checkpoints.ranks import Ranks
 from assets.checkpoints.rollouts import Rollout, Sampler
 from assets.stage import execute
@@ -96,6 +99,7 @@ def test_a_killed_run_continues_and_ends_in_the_same_bytes(
     project_with_teachers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"optimisation": {**OPTIMISATION, "steps": 7}, "start": "average", "weights": WEIGHTS}
+    settings |= {"disagreement_every": 3}
     undisturbed = distil(project_with_teachers, **settings)
     shutil.rmtree(project_with_teachers / "models" / "distilled")
     step = Learner.step
@@ -111,16 +115,23 @@ def test_a_killed_run_continues_and_ends_in_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         distil(project_with_teachers, **settings)
     assert distil(project_with_teachers, **settings) == undisturbed
+    folder = project_with_teachers / "models" / "distilled"
+    rows = pq.read_table(folder / "ledger.parquet").to_pylist()
+    assert {row["step"] for row in rows} == set(range(7))
+    assert {row["teacher"] for row in rows} == set(DOMAINS)
+    said = (folder / "disagreements.md").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[1] for line in said[2:]] == ["0", "3", "6"]
     assert seen.count(4) == 1
     assert seen.count(5) == 2
 
 
 @pytest.fixture(scope="module")
-def learner(taught_project: Path) -> Learner:
+def learner(taught_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Learner:
     """A learner without a stage around it."""
     torch.set_num_threads(1)
     parameters = Parameters.model_validate({**DISTILLATION, "weights": WEIGHTS})
-    stage: Any = SimpleNamespace(parameters=parameters, rng=lambda *names: random.Random(str(names)))
+    work = tmp_path_factory.mktemp("work")
+    stage: Any = SimpleNamespace(parameters=parameters, rng=lambda *names: random.Random(str(names)), work=work)
     agent = AgentParameters(screen=(64, 64), coordinate_digits=3, system_prompt="brief", screenshots=1)
     student, processor = load_model(taught_project / "models" / "midtrained", "cpu")
     teachers = {
@@ -140,14 +151,19 @@ def gradients(learner: Learner) -> torch.Tensor:
     return found
 
 
-def test_any_cut_into_passes_gives_the_same_gradient(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("estimator", ["forward_kl", "reverse_kl", "sampled_token"])
+@pytest.mark.parametrize("cut", [{"rows": 3}, {"logit_tokens": 7}])  # the sampler keeps 64 rows
+def test_any_cut_gives_the_same_gradient(
+    learner: Learner, monkeypatch: pytest.MonkeyPatch, cut: dict[str, int], estimator: str
+) -> None:
+    monkeypatch.setattr(learner, "_settings", learner._settings.model_copy(update={"estimator": estimator}))
     whole = learner.step(3)
     expected = gradients(learner)
-    monkeypatch.setattr(learner, "_settings", learner._settings.model_copy(update={"rows": 3}))  # the sampler keeps 64
+    monkeypatch.setattr(learner, "_settings", learner._settings.model_copy(update=cut))
     pieces = learner.step(3)
     found = gradients(learner)
     assert pieces == pytest.approx(whole, rel=1e-4, abs=1e-6)
-    assert float((found - expected).norm() / expected.norm()) < 1e-4
+    assert float((found - expected).norm() / expected.norm()) < (1e-5 if "logit_tokens" in cut else 1e-4)
 
 
 def test_each_answer_is_scored_by_the_teacher_of_its_domain(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +195,42 @@ def test_a_token_far_from_where_it_was_sampled_is_gated(learner: Learner, monkey
     assert figures["loss"] == figures["weight/parameters"] == 0
 
 
+@pytest.mark.parametrize("logit_tokens", [4096, 20])
+def test_the_token_on_which_two_teachers_differ_most_is_found(
+    learner: Learner, monkeypatch: pytest.MonkeyPatch, logit_tokens: int
+) -> None:
+    """Two teachers alike have no divergence; the largest is the largest of all answers looked at one by one."""
+    monkeypatch.setattr(learner, "_teachers", {**learner._teachers, "web": learner._teachers["mobile"]})
+    update = {"logit_tokens": logit_tokens, "rows": 4}
+    monkeypatch.setattr(learner, "_settings", learner._settings.model_copy(update=update))
+    samples = [screen.samples[0] for deck in learner._decks.values() for screen in deck.deal(0, 2)]
+    rollouts = [answers[0] for answers in learner._sampler.draw(learner._student, samples, 1, 5)]
+    classes = [[TokenClass.TYPE] * len(rollout.answer.ids) for rollout in rollouts]
+    means, most = learner._disagreement(rollouts, classes)
+    assert means["disagreement/mobile-web"] == pytest.approx(0.0, abs=1e-6)
+    assert len(means) == 10
+    assert min(value for name, value in means.items() if name != "disagreement/mobile-web") > 1e-3
+
+    def view(rollout: Rollout, teacher: Any) -> torch.Tensor:
+        shown = [(rollout.prompt.prefix, [learner._processor.patches(rollout.sample.image)])]
+        batch = fan.collate(learner._processor, shown, [(0, rollout.prompt.suffix, rollout.answer.ids)])
+        with torch.no_grad():
+            return fan.log_probabilities(teacher, fan.forward(teacher, batch).answers)
+
+    looked = {
+        (rollout.sample.id, pair): jensen_shannon(*(view(rollout, learner._teachers[name]) for name in pair))
+        for rollout in rollouts
+        for pair in itertools.combinations(DOMAINS, 2)
+    }
+    assert most is not None
+    assert most.divergence == pytest.approx(max(float(values.max()) for values in looked.values()), rel=1e-4)
+    (rollout,) = (rollout for rollout in rollouts if rollout.sample.id == most.sample)
+    assert float(looked[most.sample, most.pair][most.position]) == pytest.approx(most.divergence, rel=1e-4)
+    assert most.token == learner._piece(rollout.answer.ids[most.position])
+    likeliest = [view(rollout, learner._teachers[name])[most.position].argmax() for name in most.pair]
+    assert most.instead == tuple(learner._piece(int(token)) for token in likeliest)
+
+
 def test_the_ledger_counts_by_class_error_and_domain() -> None:
     right, wrong = Match(True, 1.0, 1.0, 0.0, True), Match(True, 1.0, 0.0, 0.0, False)
     rollouts: Any = [
@@ -189,7 +241,10 @@ def test_the_ledger_counts_by_class_error_and_domain() -> None:
     ledger = Ledger(rollouts, [ErrorClass.RIGHT, ErrorClass.PARAMETERS, ErrorClass.RIGHT], classes)
     ledger.enter([2, 0], torch.tensor([1.0, 0.0, 2.0]), torch.tensor([0.5, 0.1, 0.3]))
     ledger.enter([1], torch.tensor([3.0]), torch.tensor([0.7]))
-    figures = ledger.figures(Ranks())
+    rows = ledger.rows(Ranks())
+    assert rows[0] == {"teacher": "captcha", "error": "right", "kind": "think", "tokens": 1, "weight": 1.0, "kl": 0.5}
+    assert sum(row["tokens"] for row in rows) == 4
+    figures = ledger.figures(Ranks(), rows)
     assert figures == pytest.approx(
         {
             "weight/think": 1.0,
@@ -219,10 +274,10 @@ def test_only_the_teacher_reads_the_hint(learner: Learner, monkeypatch: pytest.M
     """The teacher's logits are those of the plain computation with the hint in its prompt, answer by answer."""
     samples = [screen.samples[0] for deck in learner._decks.values() for screen in deck.deal(0, 2)]
     rollouts = [answers[0] for answers in learner._sampler.draw(learner._student, samples, 1, 5)]
-    plain = learner._taught(rollouts)
+    plain = learner._teacher_logits(*learner._taught(rollouts))
     hinted = learner._settings.model_copy(update={"hint": "save {type}"})
     monkeypatch.setattr(learner, "_settings", hinted)
-    told = learner._taught(rollouts)
+    told = learner._teacher_logits(*learner._taught(rollouts))
     assert told.shape == plain.shape
     assert not torch.allclose(told, plain, atol=1e-3)
 

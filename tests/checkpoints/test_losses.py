@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,10 +18,12 @@ from assets.checkpoints.losses.distillation import (
     error_class,
     forward_kl,
     importance_gate,
+    jensen_shannon,
     reverse_kl,
     sampled_token,
     structured_weights,
     token_classes,
+    token_values,
     weighted_mean,
 )
 from assets.checkpoints.losses.policy_gradient import Clip, Extent, informative, kl_penalty, surrogate
@@ -217,6 +220,29 @@ def test_the_sampled_estimator_has_the_gradient_of_the_reverse_kl() -> None:
         value = sampled_token(s[token], t[token], bound=1e9)
         expected += s[token].detach().exp() * torch.autograd.grad(value, student, retain_graph=True)[0]
     assert torch.allclose(exact, expected, atol=1e-12)
+
+
+def test_two_distributions_are_as_far_apart_as_the_other_way_round_and_never_further_than_log_2() -> None:
+    first, second = logits(0).log_softmax(-1), logits(1).log_softmax(-1)
+    between = jensen_shannon(first, second)
+    assert torch.allclose(between, jensen_shannon(second, first))
+    assert (between > 0).all()
+    assert jensen_shannon(first, first).abs().max() < 1e-12
+    apart = torch.tensor([[0.0, -1e6], [-1e6, 0.0]], dtype=torch.float64)
+    assert jensen_shannon(apart[0], apart[1]).item() == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("estimator", ["forward_kl", "reverse_kl", "sampled_token"])
+@pytest.mark.parametrize("top_k", [None, 4])
+def test_what_the_ledger_needs_comes_with_each_estimator(estimator: Any, top_k: int | None) -> None:
+    student, teacher = logits(0)[:, 0].requires_grad_(), logits(1)[:, 0]
+    targets = torch.arange(4)
+    values, chosen, divergence = token_values(estimator, student, teacher, targets, top_k, 20.0)
+    assert values.requires_grad
+    assert not chosen.requires_grad
+    assert not divergence.requires_grad
+    assert torch.equal(chosen, student.detach().log_softmax(-1)[range(4), targets])
+    assert torch.equal(divergence, forward_kl(student.detach(), teacher))
 
 
 def test_the_advantage_is_clipped() -> None:

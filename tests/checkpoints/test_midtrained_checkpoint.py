@@ -68,9 +68,9 @@ def plain_loss(taught: _Lesson, asked: Any) -> Any:
     return torch.cat(losses).mean()
 
 
-@pytest.mark.parametrize("system_prompt", ["brief", "full"])
-def test_a_step_is_the_mean_loss_of_its_answer_tokens(project: Path, system_prompt: str):
-    taught = lesson(project, system_prompt, perception=None)
+@pytest.mark.parametrize(("system_prompt", "logit_tokens"), [("brief", 4096), ("brief", 3), ("full", 4096)])
+def test_a_step_is_the_mean_loss_of_its_answer_tokens(project: Path, system_prompt: str, logit_tokens: int):
+    taught = lesson(project, system_prompt, perception=None, logit_tokens=logit_tokens)
     asked = taught._draw(0)
     assert {screen.domain for screen, _ in asked} == {"grounding", "captcha", "mobile"}
     assert len(taught._alike(asked)) > 1

@@ -143,7 +143,7 @@ def test_what_another_rank_fails_with_the_stage_fails_with(
         return subprocess.Popen([sys.executable, "-c", text])
 
     monkeypatch.setattr(ranks, "_start", start)
-    stage: Any = SimpleNamespace(work=tmp_path, follows=None, entry=SimpleNamespace(address="x"))
+    stage: Any = SimpleNamespace(work=tmp_path, follows=None, entry=SimpleNamespace(address="x"), log=print)
     with pytest.raises(kind, match=said), ranks.together(stage, 2):
         pytest.fail("began without the other rank")
     assert not list(tmp_path.iterdir())

@@ -44,6 +44,8 @@ def test_each_variant_of_the_ablation_is_one_of_the_stage(profile: Path) -> None
         changed = merge(document["distilled_model"], changes)
         assert changed != document["distilled_model"], name
         parameters_of("distilled_model").model_validate(changed)
+    for changes in document["ablation"]["joint"].values():
+        parameters_of("rl_checkpoint").model_validate(merge(document["rl_checkpoint"], changes))
 
 
 def test_the_full_scale_profiles_are_there() -> None:

@@ -11,9 +11,10 @@ The weights by the student's error are the structured part: `token_classes` says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from assets.stage import StageParameters
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 # --- estimators ------------------------------------------------------------------------------------------------------
+
+Estimator = Literal["forward_kl", "reverse_kl", "sampled_token"]
 
 
 def sampled_token(student: Tensor, teacher: Tensor, bound: float) -> Tensor:
@@ -50,6 +53,42 @@ def reverse_kl(student: Tensor, teacher: Tensor, top_k: int | None = None) -> Te
     """KL(student || teacher) a position: the student keeps to what the teacher would say. See `forward_kl`."""
     s, t = _distributions(student, teacher, top_k)
     return _divergence(s, t)
+
+
+def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
+    """The divergence of two distributions from their mean (Lin 1991), a position: symmetric, from 0 to log 2.
+
+    `first` and `second` are log-probabilities, [..., vocab].
+    """
+    import torch
+
+    middle = torch.logaddexp(first, second) - math.log(2)
+    return (_divergence(first, middle) + _divergence(second, middle)) / 2
+
+
+def token_values(
+    estimator: Estimator, student: Tensor, teacher: Tensor, targets: Tensor, top_k: int | None, bound: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What an estimator gives each sampled token, its log-probability by the student, and KL(teacher || student) there.
+
+    `student` and `teacher` are logits, [tokens, vocab], `targets` the sampled tokens, [tokens], `bound` that of
+    `sampled_token`. All three results are [tokens]; the first alone has a gradient.
+    """
+    import torch
+
+    places = targets[:, None]
+    if estimator == "forward_kl":
+        values = forward_kl(student, teacher, top_k)
+    elif estimator == "reverse_kl":
+        values = reverse_kl(student, teacher, top_k)
+    else:
+        of_student, of_teacher = (logits.log_softmax(-1).gather(-1, places)[:, 0] for logits in (student, teacher))
+        values = sampled_token(of_student, of_teacher, bound)
+    with torch.no_grad():
+        chosen = student.log_softmax(-1).gather(-1, places)[:, 0]
+        is_whole = estimator == "forward_kl" and top_k is None
+        divergence = values.detach() if is_whole else forward_kl(student, teacher)
+    return values, chosen, divergence
 
 
 def importance_gate(student: Tensor, sampled: Tensor, low: float, high: float) -> Tensor:
