@@ -407,9 +407,12 @@ def use_profile(root: Path, name: str) -> None:
     """Put infra/profiles/NAME.yaml in the place of params.yaml, keeping the old file in .hesper.
 
     Raises:
-        ParameterError: there is no such profile.
+        ParameterError: there is no such profile, or it is not valid YAML.
     """
+    from assets.stage import load_yaml
+
     source, target = _profile_file(root, name), root / "params.yaml"
+    load_yaml(source)
     if target.is_file() and target.read_bytes() == source.read_bytes():
         print(f"params.yaml is the profile '{name}' already")
         return
@@ -451,7 +454,8 @@ def _project(root: Path) -> Project:
     from assets.stage import load_yaml
     from dagster_project.materialise import Project
 
-    load_yaml(root / "params.yaml")  # says where broken YAML is broken, which DVC does not
+    for name in ("params.yaml", "dvc.yaml"):
+        load_yaml(root / name)  # says where broken YAML is broken, which DVC does not
     return Project.open(root)
 
 
