@@ -31,10 +31,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from assets.errors import (
     InputError,
@@ -49,12 +49,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = TypeVar("P", bound="StageParameters")
+K = TypeVar("K")
+W = TypeVar("W", bound=Mapping[Any, float] | Sequence[float])
 
 
 class StageParameters(BaseModel):
     """Base of every parameter section: unknown keys are errors, values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def some_weight(weights: W) -> W:
+    """Validator of relative weights, a mapping or a sequence: one at least is above 0, or nothing could be drawn."""
+    if not any(weights.values() if isinstance(weights, Mapping) else weights):
+        raise ValueError("one of the weights must be above 0")
+    return weights
+
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Weights = Annotated[dict[K, Weight], AfterValidator(some_weight)]
+"""Relative weights of what is drawn at random, by name."""
 
 
 # --- parameters ------------------------------------------------------------------------------------------------------
