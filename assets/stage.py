@@ -82,7 +82,7 @@ def load_section(path: Path, section: str, model: type[P]) -> P:
     """
     document = load_yaml(path)
     if section not in document:
-        raise ParameterError(f"{path.name}: section '{section}' is missing{_nearest(section, document)}")
+        raise ParameterError(f"{path.name}: section '{section}' is missing{nearest(section, document)}")
     return validate_section(document[section], section, model, path.name)
 
 
@@ -97,7 +97,7 @@ def validate_section(values: Any, section: str, model: type[P], source: str) -> 
             place = ".".join([section, *(str(part) for part in item["loc"])])
             if item["type"] == "extra_forbidden":
                 known = _fields_at(model, item["loc"][:-1])
-                problems.append(f"{place}: no such parameter{_nearest(str(item['loc'][-1]), known)}")
+                problems.append(f"{place}: no such parameter{nearest(str(item['loc'][-1]), known)}")
             elif item["type"] == "missing":
                 problems.append(f"{place} is missing")
             else:
@@ -165,7 +165,8 @@ def _refuse_duplicate_keys(root: yaml.Node) -> None:
             waiting.append((value, name))
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: the known one it is most like, or all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1, 0.5)
     if close:
@@ -228,7 +229,7 @@ def find_stage(root: Path, name: str, partition: str | None) -> StageEntry:
     """
     stages = load_yaml(root / "dvc.yaml").get("stages", {})
     if name not in stages:
-        raise ParameterError(f"dvc.yaml has no stage '{name}'{_nearest(name, stages)}")
+        raise ParameterError(f"dvc.yaml has no stage '{name}'{nearest(name, stages)}")
     entry = stages[name]
     matrix = entry.get("matrix")
     values = [str(value) for value in next(iter(matrix.values()))] if matrix else []
