@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assets.errors import INTERRUPTED, HesperError, InputError, ParameterError, StorageError, TrackingError
+from assets.errors import INTERRUPTED, PARTIAL, HesperError, InputError, ParameterError, StorageError, TrackingError
 
 if TYPE_CHECKING:
     from dagster_project.history import Ancestry
@@ -302,7 +302,10 @@ def import_(
     path: Annotated[Path, typer.Argument(help="a folder of trajectories, see docs/new_data.md; it stays where it is")],
     name: Annotated[str | None, typer.Option(help="of the batch; default: the folder's")] = None,
 ) -> None:
-    """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside."""
+    """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside.
+
+    The exit code is 9 if some of it was taken and some was not, 6 if nothing was.
+    """
     root = _root()
     project = _project(root)
     from dagster_project.automation import load_automation, record
@@ -320,6 +323,8 @@ def import_(
 
     record(project, launch.open_instance(root))
     print(arrivals[0])
+    if arrivals[0].rejections:
+        sys.exit(PARTIAL)
 
 
 @app.command()
