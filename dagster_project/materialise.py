@@ -199,13 +199,27 @@ def _track(project: Project, stage: LineageStage, partition: str | None, identit
     if "huggingface" in stage.meta.get("kinds", ()):
         version = tracking.register_model(root, made, project.versions.recorded(stage.address(partition)))
         found["model_version"] = f"{tracking.REGISTERED_MODEL} {version}"
-    scores = _read_json(root / made.path / "model_metrics.json")
+    scores = measured(root / made.path)
     if scores:
         tracking.attach_scores(root, made, scores, _models(project))
     decision = _read_json(root / made.path / "decision.json")
     if decision:
         found["champion"] = str(tracking.set_champion(root, decision))
     return found
+
+
+def measured(output: Path) -> dict[str, dict[str, float]]:
+    """Model folder -> score -> value of every model that a report measures, from its `scores.parquet`."""
+    if not (output / "scores.parquet").is_file():
+        return {}
+    import pyarrow.parquet as pq
+
+    scores: dict[str, dict[str, float]] = {}
+    columns = ["model_path", "domain", "metric", "value", "n"]
+    for row in pq.read_table(output / "scores.parquet", columns=columns).to_pylist():
+        if row["model_path"] and row["n"]:
+            scores.setdefault(row["model_path"], {})[f"{row['domain']}.{row['metric']}"] = row["value"]
+    return scores
 
 
 def show(output: Path) -> dict[str, Any]:

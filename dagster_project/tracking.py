@@ -148,14 +148,17 @@ def register_model(root: Path, made: Made, inputs: Mapping[str, str]) -> str:
 def attach_scores(
     root: Path, report: Made, scores: Mapping[str, Mapping[str, float]], models: Mapping[str, Made]
 ) -> int:
-    """Put benchmark metrics on the logged models they measure, with the report's id as the dataset's digest.
+    """Put a report's metrics on the logged models they measure, with the report's id as the dataset's digest.
+
+    They also go to the run that made each model: MLflow compares versions of a registered model by the metrics of their
+    runs, and logged models by their own.
 
     Args:
-        scores: model folder -> metric -> value, as in `model_metrics.json`.
+        scores: model folder -> metric -> value.
         models: model folder -> the version that was measured.
 
     Returns:
-        How many metrics were new.
+        How many metrics of models were new.
     """
     from mlflow.entities import LoggedModelInput, Metric
 
@@ -177,9 +180,21 @@ def attach_scores(
                 client.log_inputs(report.run_id, models=[LoggedModelInput(model.model_id)])
                 client.log_batch(report.run_id, metrics=new)
                 added += len(new)
+            _note_scores(root, model.source_run_id, metrics, now)
     except Exception as error:
         raise tracking_error(error) from error
     return added
+
+
+def _note_scores(root: Path, run_id: str | None, metrics: Mapping[str, float], now: int) -> None:
+    """Write a model's scores on the run that made it, unless that is gone, deleted, or has them already."""
+    from mlflow.entities import Metric
+
+    client = connect(root)
+    for run in client.search_runs([experiment_id(root)], f"attributes.run_id = '{run_id}'", max_results=1):
+        new = {key: value for key, value in sorted(metrics.items()) if run.data.metrics.get(key) != value}
+        if new:
+            client.log_batch(run_id, metrics=[Metric(key, float(value), now, 0) for key, value in new.items()])
 
 
 def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
