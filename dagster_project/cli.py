@@ -65,9 +65,10 @@ def run(
     from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
     from dagster_project.materialise import check_parameters
+    from dagster_project.tracking import Pages
     from dagster_project.workers import Worker
 
-    check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation})
+    check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation, "ui": Pages})
     instance = launch.open_instance(root)
     launch.end_dead_runs(instance)
     from dagster_project.definitions import defs

@@ -138,6 +138,7 @@ def _run(
             problems.append(error)
 
     try:
+        tracking.describe_run(root, run.run_id, address, stage.output[partition], None)
         report = run_stage(context, worker, root, address, stage.meta, on_points)
         if problems:
             raise problems[0]
@@ -196,6 +197,8 @@ def _track(project: Project, stage: LineageStage, partition: str | None, identit
     run_id = tracking.find_run(root, stage.name, partition, identity)
     made = tracking.Made(stage.name, partition, stage.output[partition], identity, run_id)
     found: dict[str, Any] = {"mlflow_run_id": run_id, "experiment": experiment_id(root)}
+    if run_id is not None:
+        tracking.describe_run(root, run_id, made.address, made.path, identity)
     if "huggingface" in stage.meta.get("kinds", ()):
         version = tracking.register_model(root, made, project.versions.recorded(stage.address(partition)))
         found["model_version"] = f"{tracking.REGISTERED_MODEL} {version}"

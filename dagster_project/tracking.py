@@ -7,6 +7,7 @@ after its commit, or found unchanged, gets the same model, version, scores and a
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from collections.abc import Mapping
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from pydantic import Field
 
+from assets.errors import HesperError
 from assets.reporting import EXPERIMENT, connect, experiment_id, process_mark, tracking_error, tracking_uri
+from assets.stage import StageParameters, load_section, load_yaml
 
 REGISTERED_MODEL = EXPERIMENT
 CHAMPION = "champion"
@@ -79,17 +83,75 @@ def store_mark(root: Path) -> str:
     return uri
 
 
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+class Pages(StageParameters):
+    """Section `ui` of params.yaml."""
+
+    dagster: str = Field(
+        "",
+        pattern=r"^(https?://[^\s()<>]+)?$",
+        description="where people reach Dagster's pages; empty: where `hesper ui` starts them",
+    )
+
+
 def web_address(root: Path) -> str:
     """The MLflow web page: the tracking server itself, or the one `hesper ui` starts."""
-    import os
-
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
-    if uri.startswith("http"):
-        return uri.rstrip("/")
+    return uri.rstrip("/") if uri.startswith("http") else _started_page(root, "mlflow", 5000)
+
+
+def dagster_address(root: Path) -> str:
+    """The Dagster web page: the public one that `ui.dagster` names, or the one `hesper ui` starts."""
+    params = root / "params.yaml"
+    known = params.is_file() and "ui" in load_yaml(params)
+    given = load_section(params, "ui", Pages).dagster if known else ""
+    return given.rstrip("/") or _started_page(root, "dagster", 3000)
+
+
+def describe_run(root: Path, run_id: str, address: str, output: str, identity: str | None) -> None:
+    """Write the description of a run: links to its Dagster run and asset, and the version it made, once there is one.
+
+    What a person has written there stays.
+
+    Args:
+        address: `stage` or `stage@partition`.
+        output: the folder that the stage makes.
+    """
+    client = connect(root)
     try:
-        return str(json.loads((root / ".hesper" / "ui.json").read_text(encoding="utf-8"))["mlflow"])
+        tags = client.get_run(run_id).data.tags
+        said = tags.get(DESCRIPTION, "")
+        if said and (not said.startswith(LINKS) or "\n" in said):
+            return
+        pages, asset, partition = dagster_address(root), *address.partition("@")[::2]
+        asset_page = f"{pages}/assets/{asset}" + (f"?view=partitions&partition={partition}" if partition else "")
+        links = [f"[{address}]({asset_page})"]
+        if tags.get("dagster_run_id"):
+            run = tags["dagster_run_id"]
+            links.insert(0, f"[run {run[:8]}]({pages}/runs/{run})")
+        made = f"\n\nDVC: `{output}` at `{identity}`" if identity is not None else ""
+        client.set_tag(run_id, DESCRIPTION, f"{LINKS}{', '.join(links)}{made}")
+    except HesperError:
+        raise
+    except Exception as error:
+        raise tracking_error(error) from error
+
+
+DESCRIPTION = "mlflow.note.content"
+"""The tag that MLflow shows as a run's description, in Markdown."""
+
+LINKS = "Dagster: "
+"""How a description of ours begins. Until there is a version, it is one line."""
+
+
+def _started_page(root: Path, name: str, port: int) -> str:
+    """Where `hesper ui` has a page now, or would have it."""
+    try:
+        return str(json.loads((root / ".hesper" / "ui.json").read_text(encoding="utf-8"))[name])
     except (OSError, ValueError, KeyError):
-        return "http://127.0.0.1:5000"
+        return f"http://127.0.0.1:{port}"
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

@@ -99,6 +99,10 @@ def test_mlflow_links_back_and_knows_every_model(project: Project, items: dict[s
         assert run.data.tags["git_commit"] == commit.stdout.strip()
         assert run.data.tags["dagster_run_id"]
         assert run.data.tags["dvc_hash"] == item["dvc_id"]
+        said = run.data.tags["mlflow.note.content"]
+        assert f"(http://127.0.0.1:3000/runs/{run.data.tags['dagster_run_id']})" in said
+        assert f"(http://127.0.0.1:3000/assets/{item['asset']}" in said
+        assert said.endswith(f"DVC: `{item['path']}` at `{item['dvc_id']}`")
     models = {item["path"]: item for item in items.values() if item["path"].startswith("models/")}
     assert len(models) == 8
     reports = {asset: measured(project.root / items[asset]["path"]) for asset in ("benchmark_scores", "safety_report")}

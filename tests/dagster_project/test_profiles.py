@@ -15,6 +15,7 @@ from assets.errors import ParameterError
 from assets.stage import StageParameters, load_section, validate_section
 from dagster_project.ablation import Ablation, merge
 from dagster_project.automation import Automation
+from dagster_project.tracking import Pages
 from dagster_project.workers import Worker
 
 REPOSITORY = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ def parameters_of(stage: str) -> type[StageParameters]:
 def test_a_profile_is_complete_and_typed(profile: Path) -> None:
     models = {stage: parameters_of(stage) for stage in STAGES}
     models |= {"agent": AgentParameters, "phone": PhoneParameters, "worker": Worker, "automation": Automation}
-    models["ablation"] = Ablation
+    models |= {"ablation": Ablation, "ui": Pages}
     for section, model in models.items():
         load_section(profile, section, model)
     assert set(yaml.safe_load(profile.read_text())) == {"seed", *models}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from assets.benchmark_scores.scores import Score, write_scores
+from assets.errors import ParameterError
 from assets.reporting import MlflowRun, connect, experiment_id, process_mark
 from assets.statistics import Interval
 from dagster_project import tracking
@@ -153,6 +154,45 @@ def test_what_a_report_measured_is_read_from_its_scores(tmp_path: Path) -> None:
     assert measured(tmp_path) == {}
     write_scores(tmp_path / "scores.parquet", scores)
     assert measured(tmp_path) == {"models/base": {"safety.dialog.attack_success": 0.25, "safety.over_refusal": 0.0}}
+
+
+def described(root: Path, made: tracking.Made) -> str:
+    return str(connect(root).get_run(made.run_id).data.tags["mlflow.note.content"])
+
+
+def test_a_run_says_where_it_is_in_dagster_and_which_version_it_made(root: Path) -> None:
+    made = finished(root, "linked", name("m"), "models/linked")
+    tracking.describe_run(root, made.run_id, "linked@web", made.path, None)
+    links = "Dagster: [run d1](http://127.0.0.1:3000/runs/d1), "
+    links += "[linked@web](http://127.0.0.1:3000/assets/linked?view=partitions&partition=web)"
+    assert described(root, made) == links
+    tracking.describe_run(root, made.run_id, "linked@web", made.path, made.id)
+    assert described(root, made) == f"{links}\n\nDVC: `models/linked` at `{made.id}`"
+
+
+def test_links_lead_to_the_pages_that_are_up_and_before_them_to_the_public_ones(root: Path) -> None:
+    made = [finished(root, asset, name(asset), f"data/{asset}") for asset in "no"]
+    try:
+        (root / ".hesper" / "ui.json").write_text('{"dagster": "http://127.0.0.1:4567"}')
+        tracking.describe_run(root, made[0].run_id, "n", "data/n", made[0].id)
+        (root / "params.yaml").write_text("ui: {dagster: 'https://dagster.example.org/'}")
+        tracking.describe_run(root, made[1].run_id, "o", "data/o", made[1].id)
+        assert "](http://127.0.0.1:4567/runs/d1), [n](http://127.0.0.1:4567/assets/n)" in described(root, made[0])
+        assert "[o](https://dagster.example.org/assets/o)" in described(root, made[1])
+        (root / "params.yaml").write_text("ui: {dagster: 'javascript:alert(1)'}")
+        with pytest.raises(ParameterError, match=r"ui\.dagster"):
+            tracking.dagster_address(root)
+    finally:
+        for path in (root / ".hesper" / "ui.json", root / "params.yaml"):
+            path.unlink()
+
+
+def test_what_a_person_wrote_about_a_run_stays(root: Path) -> None:
+    made = finished(root, "p", name("p"), "data/p")
+    for words in ("the one with the odd curve", f"Dagster: moved\n\nDVC: `data/p` at `{made.id}`, do not delete"):
+        connect(root).set_tag(made.run_id, "mlflow.note.content", words)
+        tracking.describe_run(root, made.run_id, "p", made.path, made.id)
+        assert described(root, made) == words
 
 
 def test_the_champion_follows_decisions(root: Path) -> None:
