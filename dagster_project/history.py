@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from dagster import DagsterEventType, DagsterInstance
 from assets.errors import HesperError, InputError, ParameterError
 from assets.reporting import connect, experiment_id, tracking_error
 from assets.stage import directory_id, load_yaml
+from dagster_project import tracking
 from dagster_project.launch import data_version
-from dagster_project.materialise import Project
+from dagster_project.lineage import LineageStage
+from dagster_project.materialise import Project, noted_run
 
 # --- status ----------------------------------------------------------------------------------------------------------
 
@@ -58,40 +60,40 @@ class Status:
 
 def status(project: Project, instance: DagsterInstance, names: Iterable[str]) -> list[Status]:
     """The state of the named assets, all partitions, in lineage order."""
-    wanted, found = set(names), []
-    for name in project.lineage.order():
-        if name not in wanted:
-            continue
-        stage = project.lineage.stage(name)
-        for key in stage.keys:
-            address = stage.address(key)
-            output = project.versions.output(address)
-            changes = project.versions.changes(address)
-            failure = last_failure(instance, name, key)
-            if output.id is None or not (project.root / output.path).is_dir():
-                state, why = "missing", ""
-            elif changes:
-                state, why = "stale", "; ".join(changes)
-            else:
-                state, why = "fresh", ""
-            if failure is not None and state != "fresh":
-                state, why = "failed", failure
-            run_id, digest = _mlflow_record(project, name, key, output.id)
-            metrics = project.root / output.path / "metrics.json"
-            found.append(
-                Status(
-                    asset=name,
-                    partition=key,
-                    state=state,
-                    why=why,
-                    path=output.path,
-                    dvc_id=output.id,
-                    data_version=data_version(instance, name, key),
-                    dataset_digest=digest,
-                    mlflow_run=run_id,
-                    metrics=json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {},
-                )
+    wanted = set(names)
+    stages = [project.lineage.stage(name) for name in project.lineage.order() if name in wanted]
+    places = [(stage, key) for stage in stages for key in stage.keys]
+    changes = project.versions.all_changes([stage.address(key) for stage, key in places])
+    records = _mlflow_records(project, places)
+    found = []
+    for stage, key in places:
+        address = stage.address(key)
+        output = project.versions.output(address)
+        if output.id is None or not (project.root / output.path).is_dir():
+            state, why = "missing", ""
+        elif changes[address]:
+            state, why = "stale", "; ".join(changes[address])
+        else:
+            state, why = "fresh", ""
+        failure = last_failure(instance, stage.name, key) if state != "fresh" else None
+        if failure is not None:
+            state, why = "failed", failure
+        run_id, digest = records[address]
+        metrics = project.root / output.path / "metrics.json"
+        found.append(
+            Status(
+                asset=stage.name,
+                partition=key,
+                state=state,
+                why=why,
+                path=output.path,
+                dvc_id=output.id,
+                data_version=data_version(instance, stage.name, key),
+                dataset_digest=digest,
+                mlflow_run=run_id,
+                metrics=json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {},
             )
+        )
     return found
 
 
@@ -118,21 +120,35 @@ def last_failure(instance: DagsterInstance, name: str, partition: str | None) ->
     return None
 
 
-def _mlflow_record(
-    project: Project, name: str, partition: str | None, identity: str | None
-) -> tuple[str | None, str | None]:
-    """The MLflow run that made a version and the digest of its output dataset, read back from MLflow."""
-    from dagster_project import tracking
+def _mlflow_records(
+    project: Project, places: Sequence[tuple[LineageStage, str | None]]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Address -> the MLflow run that made the version that is there, and the digest of that run's output dataset.
 
-    if identity is None or not project.tracked:
-        return None, None
-    run_id = tracking.find_run(project.root, name, partition, identity)
-    if run_id is None:
-        return None, None
-    for item in connect(project.root).get_run(run_id).inputs.dataset_inputs:
-        if any(tag.value == "output" for tag in item.tags):
-            return run_id, item.dataset.digest
-    return run_id, None
+    Read back from MLflow: the runs that were noted when the versions were tracked in one question, others one by one.
+    """
+    records: dict[str, tuple[str | None, str | None]] = {stage.address(key): (None, None) for stage, key in places}
+    if not project.tracked:
+        return records
+    noted = {stage.address(key): noted_run(project, stage, key) for stage, key in places}
+    runs = tracking.read_runs(project.root, [run_id for run_id in noted.values() if run_id is not None])
+    for stage, key in places:
+        address = stage.address(key)
+        output = project.versions.output(address)
+        if output.id is None:
+            continue
+        run = runs.get(noted[address] or "")
+        if run is None:
+            run_id = tracking.find_run(project.root, stage.name, key, output.id)
+            run = tracking.read_runs(project.root, [run_id]).get(run_id) if run_id is not None else None
+        if run is not None:
+            made = [item.dataset.digest for item in run.inputs.dataset_inputs if _is_output(item)]
+            records[address] = (run.info.run_id, made[0] if made else None)
+    return records
+
+
+def _is_output(item: Any) -> bool:
+    return any(tag.value == "output" for tag in item.tags)
 
 
 # --- trace -----------------------------------------------------------------------------------------------------------
@@ -201,7 +217,7 @@ def read_ancestry(project: Project) -> Ancestry:
 def _note_run(ancestry: Ancestry, run: Any) -> None:
     inputs, output = {}, None
     for item in run.inputs.dataset_inputs:
-        if any(tag.value == "output" for tag in item.tags):
+        if _is_output(item):
             output = item.dataset
         else:
             inputs[item.dataset.name] = item.dataset.digest

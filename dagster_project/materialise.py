@@ -184,6 +184,15 @@ def is_tracked(project: Project, stage: LineageStage, partition: str | None, ide
     return bool(known.get("mark") == _mark(project, stage, identity))
 
 
+def noted_run(project: Project, stage: LineageStage, partition: str | None) -> str | None:
+    """The MLflow run of the version that dvc.lock records, as it was noted when `track` was done with it."""
+    identity = project.versions.output(stage.address(partition)).id
+    known = _read_json(_note(project, stage, partition)) or {}
+    if identity is None or known.get("mark") != _mark(project, stage, identity):
+        return None
+    return known.get("mlflow_run_id")
+
+
 def _note(project: Project, stage: LineageStage, partition: str | None) -> Path:
     return project.root / ".hesper" / "tracked" / f"{stage.address(partition)}.json"
 

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,18 @@ def find_run(root: Path, asset: str, partition: str | None, identity: str) -> st
     except Exception as error:
         raise tracking_error(error) from error
     return str(runs[0].info.run_id) if runs else None
+
+
+def read_runs(root: Path, run_ids: Sequence[str]) -> dict[str, Any]:
+    """Id -> run, of those that MLflow has (deleted ones are left out)."""
+    if not run_ids:
+        return {}
+    query = f"attributes.run_id IN ({', '.join(repr(run_id) for run_id in run_ids)})"
+    try:
+        runs = connect(root).search_runs([experiment_id(root)], query, max_results=len(run_ids))
+    except Exception as error:
+        raise tracking_error(error) from error
+    return {run.info.run_id: run for run in runs}
 
 
 def store_mark(root: Path) -> str:
