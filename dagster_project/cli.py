@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -61,7 +62,7 @@ def run(
     project = _project(root)
     addresses = _select(project, stages or [], only)
 
-    from dagster_project import launch
+    from dagster_project import history, launch
     from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
     from dagster_project.materialise import check_parameters
@@ -74,6 +75,9 @@ def run(
     from dagster_project.definitions import defs
 
     outcomes = launch.materialise_lineage(defs, project, instance, addresses, _print_outcome, _print_start)
+    if any(outcome.state == "ran" for outcome in outcomes):
+        with contextlib.suppress(HesperError):  # only for `hesper status` to answer sooner
+            history.mlflow_records(project, [(stage, key) for stage in project.lineage.stages for key in stage.keys])
     _print_table(project, outcomes, time.monotonic() - begun)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -64,7 +65,7 @@ def status(project: Project, instance: DagsterInstance, names: Iterable[str]) ->
     stages = [project.lineage.stage(name) for name in project.lineage.order() if name in wanted]
     places = [(stage, key) for stage in stages for key in stage.keys]
     changes = project.versions.all_changes([stage.address(key) for stage, key in places])
-    records = _mlflow_records(project, places)
+    records = mlflow_records(project, places)
     found = []
     for stage, key in places:
         address = stage.address(key)
@@ -120,31 +121,74 @@ def last_failure(instance: DagsterInstance, name: str, partition: str | None) ->
     return None
 
 
-def _mlflow_records(
-    project: Project, places: Sequence[tuple[LineageStage, str | None]]
-) -> dict[str, tuple[str | None, str | None]]:
-    """Address -> the MLflow run that made the version that is there, and the digest of that run's output dataset.
+Record = tuple[str | None, str | None]
+"""The MLflow run that made a version, and the digest of that run's output dataset."""
 
-    Read back from MLflow: the runs that were noted when the versions were tracked in one question, others one by one.
+
+def mlflow_records(project: Project, places: Sequence[tuple[LineageStage, str | None]]) -> dict[str, Record]:
+    """Address -> what MLflow has of the version that is there.
+
+    MLflow takes seconds to import. So what it said is kept beside the project's other state, and it is asked again only
+    when its database was written to, or a version is another one.
     """
-    records: dict[str, tuple[str | None, str | None]] = {stage.address(key): (None, None) for stage, key in places}
-    if not project.tracked:
+    records: dict[str, Record] = {stage.address(key): (None, None) for stage, key in places}
+    versions = {address: project.versions.output(address).id for address in records}
+    wanted = {address: identity for address, identity in versions.items() if identity is not None}
+    if not project.tracked or not wanted:
         return records
+    answers = _Answers(project.root)
+    known = {address: answers.kept[address] for address in wanted if address in answers.kept}
+    if any(known.get(address, ("",))[0] != identity for address, identity in wanted.items()):
+        known = _ask_mlflow(project, [(stage, key) for stage, key in places if stage.address(key) in wanted])
+        answers.keep(known)
+    return records | {address: (run_id, digest) for address, (_, run_id, digest) in known.items()}
+
+
+def _ask_mlflow(
+    project: Project, places: Sequence[tuple[LineageStage, str | None]]
+) -> dict[str, tuple[str, str | None, str | None]]:
+    """Address -> the version and its `Record`.
+
+    The runs that were noted when the versions were tracked are asked for together, others one by one.
+    """
     noted = {stage.address(key): noted_run(project, stage, key) for stage, key in places}
     runs = tracking.read_runs(project.root, [run_id for run_id in noted.values() if run_id is not None])
+    found = {}
     for stage, key in places:
         address = stage.address(key)
-        output = project.versions.output(address)
-        if output.id is None:
-            continue
+        identity = str(project.versions.output(address).id)
         run = runs.get(noted[address] or "")
         if run is None:
-            run_id = tracking.find_run(project.root, stage.name, key, output.id)
+            run_id = tracking.find_run(project.root, stage.name, key, identity)
             run = tracking.read_runs(project.root, [run_id]).get(run_id) if run_id is not None else None
-        if run is not None:
-            made = [item.dataset.digest for item in run.inputs.dataset_inputs if _is_output(item)]
-            records[address] = (run.info.run_id, made[0] if made else None)
-    return records
+        made = [item.dataset.digest for item in run.inputs.dataset_inputs if _is_output(item)] if run else []
+        found[address] = (identity, run.info.run_id if run else None, made[0] if made else None)
+    return found
+
+
+class _Answers:
+    """What MLflow answered, in a file that counts for as long as its database is not written to.
+
+    Attributes:
+        kept: question -> answer.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._file = root, root / ".hesper" / "mlflow_answers.json"
+        self._store = tracking.store_state(root)
+        self.kept: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            document = json.loads(self._file.read_text(encoding="utf-8"))
+            if self._store is not None and document["store"] == self._store:
+                self.kept = dict(document["answers"])
+
+    def keep(self, answers: Mapping[str, Any]) -> None:
+        """Keep more of them, unless the database has been written to since the others were read."""
+        if self._store is None or tracking.store_state(self._root) != self._store:
+            return
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps({"store": self._store, "answers": {**self.kept, **answers}}), encoding="utf-8")
+        os.replace(partial, self._file)
 
 
 def _is_output(item: Any) -> bool:
@@ -196,34 +240,41 @@ def read_ancestry(project: Project) -> Ancestry:
             )
             ancestry.current.add(output.id)
     if project.tracked:
-        try:
-            client, page = connect(project.root), None
-            while True:
-                runs = client.search_runs(
-                    [experiment_id(project.root)], "attributes.status = 'FINISHED'", max_results=1000, page_token=page
-                )
-                for run in runs:
-                    _note_run(ancestry, run)
-                page = runs.token
-                if not page:
-                    break
-        except HesperError:
-            raise
-        except Exception as error:
-            raise tracking_error(error) from error
+        answers = _Answers(project.root)
+        runs = answers.kept.get(FINISHED)
+        if runs is None:
+            runs = _finished_runs(project)
+            answers.keep({FINISHED: runs})
+        for run_id, path, identity, inputs in runs:
+            ancestry.note(identity, path, inputs)
+            ancestry.runs.setdefault(identity, []).append(run_id)
     return ancestry
 
 
-def _note_run(ancestry: Ancestry, run: Any) -> None:
-    inputs, output = {}, None
-    for item in run.inputs.dataset_inputs:
-        if _is_output(item):
-            output = item.dataset
-        else:
-            inputs[item.dataset.name] = item.dataset.digest
-    if output is not None:
-        ancestry.note(output.digest, output.name, inputs)
-        ancestry.runs.setdefault(output.digest, []).append(run.info.run_id)
+FINISHED = "finished runs"
+
+
+def _finished_runs(project: Project) -> list[tuple[str, str, str, dict[str, str]]]:
+    """Run, output and its id, inputs and their ids, of every run that has an output."""
+    found = []
+    try:
+        client, page = connect(project.root), None
+        while True:
+            runs = client.search_runs(
+                [experiment_id(project.root)], "attributes.status = 'FINISHED'", max_results=1000, page_token=page
+            )
+            for run in runs:
+                items = run.inputs.dataset_inputs
+                inputs = {item.dataset.name: item.dataset.digest for item in items if not _is_output(item)}
+                for output in [item.dataset for item in items if _is_output(item)][-1:]:
+                    found.append((run.info.run_id, output.name, output.digest, inputs))
+            page = runs.token
+            if not page:
+                return found
+    except HesperError:
+        raise
+    except Exception as error:
+        raise tracking_error(error) from error
 
 
 def resolve(project: Project, ancestry: Ancestry, what: str) -> str:

@@ -95,6 +95,20 @@ def store_mark(root: Path) -> str:
     return uri
 
 
+def store_state(root: Path) -> str | None:
+    """Changes whenever the store is written to; None where that can't be told, as of a tracking server."""
+    uri = tracking_uri(root)
+    if not uri.startswith("sqlite:///"):
+        return None
+    database = Path(uri.removeprefix("sqlite:///"))
+    state = [uri]
+    for path in (database, database.with_name(f"{database.name}-wal")):
+        if path.is_file():
+            found = path.stat()
+            state.append(f"{found.st_ino} {found.st_mtime_ns} {found.st_size}")
+    return " ".join(state) if len(state) > 1 else None
+
+
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
