@@ -361,7 +361,9 @@ def test_a_prefix_of_a_bucket_is_an_inbox_too(
     assert below("team/in/taken/monday/") == sent
     assert below("team/in/monday/") == {}
     reasons = [
-        json.loads(value)["reason"] for key, value in below("team/in/quarantine/monday/").items() if "reason" in key
+        json.loads(value)["reason"]
+        for key, value in below("team/in/quarantine/monday/").items()
+        if "reason.json" in key
     ]
     assert sorted(reason.partition(":")[0] for reason in reasons) == ["missing picture", "path traversal"]
     assert set(below("team/in/quarantine/nothing/batch/")) == {"agentnet.jsonl", "meta_data_merged.jsonl"}
@@ -463,7 +465,11 @@ def test_every_reason_is_counted_and_listed_with_its_place(project: Project, tmp
     batch = spoil(write_android(tmp_path / "recordings", [1, 2, 3]), pictures=2)
     (arrival,) = take_inbox(project, HandedFolder(batch, "some", FolderInbox(project.root / "inbox")), LIMITS, 0.0)
     assert (arrival.episodes, arrival.rejections) == (1, 5)
-    for counted in ("2 x missing picture", "2 x broken JSON", "1 x a record is an object, not list"):
+    for counted in (
+        "2 x missing picture, first episodes.jsonl, line 1, episode 1, step 1: missing picture",
+        "2 x broken JSON, first episodes.jsonl, line 4: broken JSON",
+        "; episodes.jsonl, line 6: a record is an object, not list",
+    ):
         assert counted in str(arrival)
     listed = (Path(arrival.quarantine) / "reasons.txt").read_text().splitlines()
     assert str(Path(arrival.quarantine) / "reasons.txt") in str(arrival)

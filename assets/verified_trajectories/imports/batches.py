@@ -215,16 +215,15 @@ class _Rejects:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._kept: dict[Path, str] = {}
-        self._lines: list[str] = []
         self._kinds: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
         self.count = 0
 
     @property
     def summary(self) -> str:
-        """The reasons, each with its place; of many, how often there is each kind of them."""
-        if self.count <= MESSAGES:
-            return "; ".join(self._lines)
-        return "; ".join(f"{count} x {kind}" for kind, count in self._kinds.most_common())
+        """The reasons by their kind, in the order in which they came: how often, and the first with its place."""
+        said = {kind: f"{count} x {kind}, first " if count > 1 else "" for kind, count in self._kinds.items()}
+        return "; ".join(often + self._first[kind] for kind, often in said.items())
 
     def add(self, rejection: Rejection) -> None:
         """Keep one."""
@@ -245,8 +244,7 @@ class _Rejects:
         path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
         self._kinds[rejection.kind] += 1
         line = " ".join(f"{rejection.place}: {rejection.reason}".split())
-        if self.count <= MESSAGES:
-            self._lines.append(line)
+        self._first.setdefault(rejection.kind, line)
         with (self._folder / REASONS).open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(f"{line}\n")
 
@@ -260,7 +258,3 @@ class _Rejects:
                 shutil.copyfile(original, self._folder / name, follow_symlinks=False)
             self._kept[original] = name
         return self._kept[original]
-
-
-MESSAGES = 3
-"""Most reasons that a message names one by one; it counts more of them by their kind."""
