@@ -4,6 +4,10 @@ INTERRUPTED = 130
 """Exit code of what Ctrl-C or SIGTERM ended, as shells have it: 128 and the number of SIGINT."""
 
 
+PARTIAL = 9
+"""Exit code of an import of which something was taken and something was not."""
+
+
 class HesperError(Exception):
     """A failure with one clear message for a person; `exit_code` tells scripts which kind it was."""
 

@@ -31,10 +31,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from assets.errors import (
     InputError,
@@ -49,12 +49,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = TypeVar("P", bound="StageParameters")
+K = TypeVar("K")
+W = TypeVar("W", bound=Mapping[Any, float] | Sequence[float])
 
 
 class StageParameters(BaseModel):
     """Base of every parameter section: unknown keys are errors, values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def some_weight(weights: W) -> W:
+    """Validator of relative weights, a mapping or a sequence: one at least is above 0, or nothing could be drawn."""
+    if not any(weights.values() if isinstance(weights, Mapping) else weights):
+        raise ValueError("one of the weights must be above 0")
+    return weights
+
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Weights = Annotated[dict[K, Weight], AfterValidator(some_weight)]
+"""Relative weights of what is drawn at random, by name."""
 
 
 # --- parameters ------------------------------------------------------------------------------------------------------
@@ -68,7 +82,7 @@ def load_section(path: Path, section: str, model: type[P]) -> P:
     """
     document = load_yaml(path)
     if section not in document:
-        raise ParameterError(f"{path.name}: section '{section}' is missing{_nearest(section, document)}")
+        raise ParameterError(f"{path.name}: section '{section}' is missing{nearest(section, document)}")
     return validate_section(document[section], section, model, path.name)
 
 
@@ -83,7 +97,7 @@ def validate_section(values: Any, section: str, model: type[P], source: str) -> 
             place = ".".join([section, *(str(part) for part in item["loc"])])
             if item["type"] == "extra_forbidden":
                 known = _fields_at(model, item["loc"][:-1])
-                problems.append(f"{place}: no such parameter{_nearest(str(item['loc'][-1]), known)}")
+                problems.append(f"{place}: no such parameter{nearest(str(item['loc'][-1]), known)}")
             elif item["type"] == "missing":
                 problems.append(f"{place} is missing")
             else:
@@ -91,28 +105,68 @@ def validate_section(values: Any, section: str, model: type[P], source: str) -> 
         raise ParameterError("\n".join(f"{source}: {problem}" for problem in problems)) from None
 
 
-SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's safe loader where PyYAML was built with it: ten times faster on a dvc.lock."""
-
-
 def load_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML mapping (safe loader).
 
     Raises:
-        ParameterError: missing file, broken YAML or not a mapping.
+        ParameterError: missing file, broken YAML, a key that stands twice, or not a mapping.
     """
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=SAFE_LOADER)
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=YamlLoader)
     except FileNotFoundError:
         raise ParameterError(f"{path} does not exist") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date that is none is a ValueError
         raise ParameterError(f"{path.name} is not valid YAML: {error}") from None
     if not isinstance(document, dict):
         raise ParameterError(f"{path.name} must hold a mapping of sections, found {type(document).__name__}")
     return document
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+class YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """PyYAML's safe loader, by which a key that stands twice in a mapping is an error and not the last one's value.
+
+    libyaml's where PyYAML was built with it: ten times faster on a dvc.lock.
+    """
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """The values of a document.
+
+        Raises:
+            DuplicateKeyError: a key stands twice in one mapping.
+        """
+        _refuse_duplicate_keys(node)
+        return super().construct_document(node)
+
+
+class DuplicateKeyError(yaml.YAMLError):
+    """A key stands twice in one mapping."""
+
+
+def _refuse_duplicate_keys(root: yaml.Node) -> None:
+    """Nodes know their lines, and in them a merge (`<<`) has not repeated any key yet."""
+    waiting = [(root, "")]
+    seen = set()
+    while waiting:
+        node, place = waiting.pop()
+        if id(node) in seen:  # an alias
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(item, f"{place}[{index}]") for index, item in enumerate(node.value)]
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        lines: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            known, line = (key.tag, str(key.value)), key.start_mark.line + 1
+            name = f"{place}.{key.value}" if place else str(key.value)
+            if known in lines:
+                raise DuplicateKeyError(f"'{name}' is given twice, in lines {lines[known]} and {line}")
+            lines[known] = line
+            waiting.append((value, name))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: the known one it is most like, or all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1, 0.5)
     if close:
@@ -175,7 +229,7 @@ def find_stage(root: Path, name: str, partition: str | None) -> StageEntry:
     """
     stages = load_yaml(root / "dvc.yaml").get("stages", {})
     if name not in stages:
-        raise ParameterError(f"dvc.yaml has no stage '{name}'{_nearest(name, stages)}")
+        raise ParameterError(f"dvc.yaml has no stage '{name}'{nearest(name, stages)}")
     entry = stages[name]
     matrix = entry.get("matrix")
     values = [str(value) for value in next(iter(matrix.values()))] if matrix else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assets.errors import INTERRUPTED, HesperError, InputError, ParameterError, StorageError, TrackingError
+from assets.errors import INTERRUPTED, PARTIAL, HesperError, InputError, ParameterError, StorageError, TrackingError
 
 if TYPE_CHECKING:
     from dagster_project.history import Ancestry
@@ -61,18 +62,22 @@ def run(
     project = _project(root)
     addresses = _select(project, stages or [], only)
 
-    from dagster_project import launch
+    from dagster_project import history, launch
     from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
     from dagster_project.materialise import check_parameters
+    from dagster_project.tracking import Pages
     from dagster_project.workers import Worker
 
-    check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation})
+    check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation, "ui": Pages})
     instance = launch.open_instance(root)
     launch.end_dead_runs(instance)
     from dagster_project.definitions import defs
 
     outcomes = launch.materialise_lineage(defs, project, instance, addresses, _print_outcome, _print_start)
+    if any(outcome.state == "ran" for outcome in outcomes):
+        with contextlib.suppress(HesperError):  # only for `hesper status` to answer sooner
+            history.mlflow_records(project, [(stage, key) for stage in project.lineage.stages for key in stage.keys])
     _print_table(project, outcomes, time.monotonic() - begun)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
@@ -302,7 +307,10 @@ def import_(
     path: Annotated[Path, typer.Argument(help="a folder of trajectories, see docs/new_data.md; it stays where it is")],
     name: Annotated[str | None, typer.Option(help="of the batch; default: the folder's")] = None,
 ) -> None:
-    """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside."""
+    """Take trajectories of somebody else now, without the inbox. What can't be taken is said and kept aside.
+
+    The exit code is 9 if some of it was taken and some was not, 6 if nothing was.
+    """
     root = _root()
     project = _project(root)
     from dagster_project.automation import load_automation, record
@@ -320,6 +328,8 @@ def import_(
 
     record(project, launch.open_instance(root))
     print(arrivals[0])
+    if arrivals[0].rejections:
+        sys.exit(PARTIAL)
 
 
 @app.command()
@@ -407,9 +417,12 @@ def use_profile(root: Path, name: str) -> None:
     """Put infra/profiles/NAME.yaml in the place of params.yaml, keeping the old file in .hesper.
 
     Raises:
-        ParameterError: there is no such profile.
+        ParameterError: there is no such profile, or it is not valid YAML.
     """
+    from assets.stage import load_yaml
+
     source, target = _profile_file(root, name), root / "params.yaml"
+    load_yaml(source)
     if target.is_file() and target.read_bytes() == source.read_bytes():
         print(f"params.yaml is the profile '{name}' already")
         return
@@ -451,7 +464,8 @@ def _project(root: Path) -> Project:
     from assets.stage import load_yaml
     from dagster_project.materialise import Project
 
-    load_yaml(root / "params.yaml")  # says where broken YAML is broken, which DVC does not
+    for name in ("params.yaml", "dvc.yaml"):
+        load_yaml(root / name)  # says where broken YAML is broken, which DVC does not
     return Project.open(root)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from dagster import DagsterEventType, DagsterInstance
 from assets.errors import HesperError, InputError, ParameterError
 from assets.reporting import connect, experiment_id, tracking_error
 from assets.stage import directory_id, load_yaml
+from dagster_project import tracking
 from dagster_project.launch import data_version
-from dagster_project.materialise import Project
+from dagster_project.lineage import LineageStage
+from dagster_project.materialise import Project, noted_run
 
 # --- status ----------------------------------------------------------------------------------------------------------
 
@@ -58,40 +61,40 @@ class Status:
 
 def status(project: Project, instance: DagsterInstance, names: Iterable[str]) -> list[Status]:
     """The state of the named assets, all partitions, in lineage order."""
-    wanted, found = set(names), []
-    for name in project.lineage.order():
-        if name not in wanted:
-            continue
-        stage = project.lineage.stage(name)
-        for key in stage.keys:
-            address = stage.address(key)
-            output = project.versions.output(address)
-            changes = project.versions.changes(address)
-            failure = last_failure(instance, name, key)
-            if output.id is None or not (project.root / output.path).is_dir():
-                state, why = "missing", ""
-            elif changes:
-                state, why = "stale", "; ".join(changes)
-            else:
-                state, why = "fresh", ""
-            if failure is not None and state != "fresh":
-                state, why = "failed", failure
-            run_id, digest = _mlflow_record(project, name, key, output.id)
-            metrics = project.root / output.path / "metrics.json"
-            found.append(
-                Status(
-                    asset=name,
-                    partition=key,
-                    state=state,
-                    why=why,
-                    path=output.path,
-                    dvc_id=output.id,
-                    data_version=data_version(instance, name, key),
-                    dataset_digest=digest,
-                    mlflow_run=run_id,
-                    metrics=json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {},
-                )
+    wanted = set(names)
+    stages = [project.lineage.stage(name) for name in project.lineage.order() if name in wanted]
+    places = [(stage, key) for stage in stages for key in stage.keys]
+    changes = project.versions.all_changes([stage.address(key) for stage, key in places])
+    records = mlflow_records(project, places)
+    found = []
+    for stage, key in places:
+        address = stage.address(key)
+        output = project.versions.output(address)
+        if output.id is None or not (project.root / output.path).is_dir():
+            state, why = "missing", ""
+        elif changes[address]:
+            state, why = "stale", "; ".join(changes[address])
+        else:
+            state, why = "fresh", ""
+        failure = last_failure(instance, stage.name, key) if state != "fresh" else None
+        if failure is not None:
+            state, why = "failed", failure
+        run_id, digest = records[address]
+        metrics = project.root / output.path / "metrics.json"
+        found.append(
+            Status(
+                asset=stage.name,
+                partition=key,
+                state=state,
+                why=why,
+                path=output.path,
+                dvc_id=output.id,
+                data_version=data_version(instance, stage.name, key),
+                dataset_digest=digest,
+                mlflow_run=run_id,
+                metrics=json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {},
             )
+        )
     return found
 
 
@@ -118,21 +121,78 @@ def last_failure(instance: DagsterInstance, name: str, partition: str | None) ->
     return None
 
 
-def _mlflow_record(
-    project: Project, name: str, partition: str | None, identity: str | None
-) -> tuple[str | None, str | None]:
-    """The MLflow run that made a version and the digest of its output dataset, read back from MLflow."""
-    from dagster_project import tracking
+Record = tuple[str | None, str | None]
+"""The MLflow run that made a version, and the digest of that run's output dataset."""
 
-    if identity is None or not project.tracked:
-        return None, None
-    run_id = tracking.find_run(project.root, name, partition, identity)
-    if run_id is None:
-        return None, None
-    for item in connect(project.root).get_run(run_id).inputs.dataset_inputs:
-        if any(tag.value == "output" for tag in item.tags):
-            return run_id, item.dataset.digest
-    return run_id, None
+
+def mlflow_records(project: Project, places: Sequence[tuple[LineageStage, str | None]]) -> dict[str, Record]:
+    """Address -> what MLflow has of the version that is there.
+
+    MLflow takes seconds to import. So what it said is kept beside the project's other state, and it is asked again only
+    when its database was written to, or a version is another one.
+    """
+    records: dict[str, Record] = {stage.address(key): (None, None) for stage, key in places}
+    versions = {address: project.versions.output(address).id for address in records}
+    wanted = {address: identity for address, identity in versions.items() if identity is not None}
+    if not project.tracked or not wanted:
+        return records
+    answers = _Answers(project.root)
+    known = {address: answers.kept[address] for address in wanted if address in answers.kept}
+    if any(known.get(address, ("",))[0] != identity for address, identity in wanted.items()):
+        known = _ask_mlflow(project, [(stage, key) for stage, key in places if stage.address(key) in wanted])
+        answers.keep(known)
+    return records | {address: (run_id, digest) for address, (_, run_id, digest) in known.items()}
+
+
+def _ask_mlflow(
+    project: Project, places: Sequence[tuple[LineageStage, str | None]]
+) -> dict[str, tuple[str, str | None, str | None]]:
+    """Address -> the version and its `Record`.
+
+    The runs that were noted when the versions were tracked are asked for together, others one by one.
+    """
+    noted = {stage.address(key): noted_run(project, stage, key) for stage, key in places}
+    runs = tracking.read_runs(project.root, [run_id for run_id in noted.values() if run_id is not None])
+    found = {}
+    for stage, key in places:
+        address = stage.address(key)
+        identity = str(project.versions.output(address).id)
+        run = runs.get(noted[address] or "")
+        if run is None:
+            run_id = tracking.find_run(project.root, stage.name, key, identity)
+            run = tracking.read_runs(project.root, [run_id]).get(run_id) if run_id is not None else None
+        made = [item.dataset.digest for item in run.inputs.dataset_inputs if _is_output(item)] if run else []
+        found[address] = (identity, run.info.run_id if run else None, made[0] if made else None)
+    return found
+
+
+class _Answers:
+    """What MLflow answered, in a file that counts for as long as its database is not written to.
+
+    Attributes:
+        kept: question -> answer.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._file = root, root / ".hesper" / "mlflow_answers.json"
+        self._store = tracking.store_state(root)
+        self.kept: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            document = json.loads(self._file.read_text(encoding="utf-8"))
+            if self._store is not None and document["store"] == self._store:
+                self.kept = dict(document["answers"])
+
+    def keep(self, answers: Mapping[str, Any]) -> None:
+        """Keep more of them, unless the database has been written to since the others were read."""
+        if self._store is None or tracking.store_state(self._root) != self._store:
+            return
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps({"store": self._store, "answers": {**self.kept, **answers}}), encoding="utf-8")
+        os.replace(partial, self._file)
+
+
+def _is_output(item: Any) -> bool:
+    return any(tag.value == "output" for tag in item.tags)
 
 
 # --- trace -----------------------------------------------------------------------------------------------------------
@@ -180,34 +240,41 @@ def read_ancestry(project: Project) -> Ancestry:
             )
             ancestry.current.add(output.id)
     if project.tracked:
-        try:
-            client, page = connect(project.root), None
-            while True:
-                runs = client.search_runs(
-                    [experiment_id(project.root)], "attributes.status = 'FINISHED'", max_results=1000, page_token=page
-                )
-                for run in runs:
-                    _note_run(ancestry, run)
-                page = runs.token
-                if not page:
-                    break
-        except HesperError:
-            raise
-        except Exception as error:
-            raise tracking_error(error) from error
+        answers = _Answers(project.root)
+        runs = answers.kept.get(FINISHED)
+        if runs is None:
+            runs = _finished_runs(project)
+            answers.keep({FINISHED: runs})
+        for run_id, path, identity, inputs in runs:
+            ancestry.note(identity, path, inputs)
+            ancestry.runs.setdefault(identity, []).append(run_id)
     return ancestry
 
 
-def _note_run(ancestry: Ancestry, run: Any) -> None:
-    inputs, output = {}, None
-    for item in run.inputs.dataset_inputs:
-        if any(tag.value == "output" for tag in item.tags):
-            output = item.dataset
-        else:
-            inputs[item.dataset.name] = item.dataset.digest
-    if output is not None:
-        ancestry.note(output.digest, output.name, inputs)
-        ancestry.runs.setdefault(output.digest, []).append(run.info.run_id)
+FINISHED = "finished runs"
+
+
+def _finished_runs(project: Project) -> list[tuple[str, str, str, dict[str, str]]]:
+    """Run, output and its id, inputs and their ids, of every run that has an output."""
+    found = []
+    try:
+        client, page = connect(project.root), None
+        while True:
+            runs = client.search_runs(
+                [experiment_id(project.root)], "attributes.status = 'FINISHED'", max_results=1000, page_token=page
+            )
+            for run in runs:
+                items = run.inputs.dataset_inputs
+                inputs = {item.dataset.name: item.dataset.digest for item in items if not _is_output(item)}
+                for output in [item.dataset for item in items if _is_output(item)][-1:]:
+                    found.append((run.info.run_id, output.name, output.digest, inputs))
+            page = runs.token
+            if not page:
+                return found
+    except HesperError:
+        raise
+    except Exception as error:
+        raise tracking_error(error) from error
 
 
 def resolve(project: Project, ancestry: Ancestry, what: str) -> str:

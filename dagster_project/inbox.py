@@ -59,7 +59,7 @@ class Arrival:
     Attributes:
         episodes: how many were taken; 0 for a batch that was refused.
         rejections: how many things of it were not taken.
-        reason: why the whole batch was refused, or the first reasons for what was not taken.
+        reason: why the whole batch was refused, or the reasons for what was not taken, counted where they are many.
         quarantine: where what was not taken lies; empty if all was.
         again: whether it was imported before, so that nothing was taken now.
     """
@@ -79,12 +79,11 @@ class Arrival:
     def __str__(self) -> str:
         if self.again:
             return f"{self.batch}: its {self.episodes} episodes were imported before, nothing is taken twice"
+        where = f"each in {self.quarantine}/reasons.txt" if self.rejections else f"see {self.quarantine}"
         if self.refused:
-            return f"{self.batch}: refused: {self.reason} (see {self.quarantine})"
+            return f"{self.batch}: refused: {self.reason} ({where})"
         line = f"{self.batch}: {self.episodes} episodes taken"
-        return (
-            f"{line}, {self.rejections} things not: {self.reason} (see {self.quarantine})" if self.rejections else line
-        )
+        return f"{line}, {self.rejections} things not: {self.reason} ({where})" if self.rejections else line
 
 
 class Inbox(Protocol):
@@ -188,12 +187,12 @@ def _take(project: Project, inbox: Inbox, name: str, parameters: ImportParameter
         return None
     place = ""
     if done.rejections:
-        place = inbox.set_aside(name, digest, work / "rejected", "; ".join(done.reasons), whole=False)
+        place = inbox.set_aside(name, digest, work / "rejected", done.reasons, whole=False)
     shutil.rmtree(target, ignore_errors=True)  # there only if DVC was killed while it took it
     os.replace(work / "batch", target)
     project.versions.add(target)
     inbox.put_by(name)
-    return Arrival(name, done.episodes, done.rejections, "; ".join(done.reasons), place)
+    return Arrival(name, done.episodes, done.rejections, done.reasons, place)
 
 
 WORK = "importing.partial"

@@ -138,6 +138,7 @@ def _run(
             problems.append(error)
 
     try:
+        tracking.describe_run(root, run.run_id, address, stage.output[partition], None)
         report = run_stage(context, worker, root, address, stage.meta, on_points)
         if problems:
             raise problems[0]
@@ -183,6 +184,15 @@ def is_tracked(project: Project, stage: LineageStage, partition: str | None, ide
     return bool(known.get("mark") == _mark(project, stage, identity))
 
 
+def noted_run(project: Project, stage: LineageStage, partition: str | None) -> str | None:
+    """The MLflow run of the version that dvc.lock records, as it was noted when `track` was done with it."""
+    identity = project.versions.output(stage.address(partition)).id
+    known = _read_json(_note(project, stage, partition)) or {}
+    if identity is None or known.get("mark") != _mark(project, stage, identity):
+        return None
+    return known.get("mlflow_run_id")
+
+
 def _note(project: Project, stage: LineageStage, partition: str | None) -> Path:
     return project.root / ".hesper" / "tracked" / f"{stage.address(partition)}.json"
 
@@ -196,16 +206,32 @@ def _track(project: Project, stage: LineageStage, partition: str | None, identit
     run_id = tracking.find_run(root, stage.name, partition, identity)
     made = tracking.Made(stage.name, partition, stage.output[partition], identity, run_id)
     found: dict[str, Any] = {"mlflow_run_id": run_id, "experiment": experiment_id(root)}
+    if run_id is not None:
+        tracking.describe_run(root, run_id, made.address, made.path, identity)
     if "huggingface" in stage.meta.get("kinds", ()):
         version = tracking.register_model(root, made, project.versions.recorded(stage.address(partition)))
         found["model_version"] = f"{tracking.REGISTERED_MODEL} {version}"
-    scores = _read_json(root / made.path / "model_metrics.json")
+    scores = measured(root / made.path)
     if scores:
         tracking.attach_scores(root, made, scores, _models(project))
     decision = _read_json(root / made.path / "decision.json")
     if decision:
         found["champion"] = str(tracking.set_champion(root, decision))
     return found
+
+
+def measured(output: Path) -> dict[str, dict[str, float]]:
+    """Model folder -> score -> value of every model that a report measures, from its `scores.parquet`."""
+    if not (output / "scores.parquet").is_file():
+        return {}
+    import pyarrow.parquet as pq
+
+    scores: dict[str, dict[str, float]] = {}
+    columns = ["model_path", "domain", "metric", "value", "n"]
+    for row in pq.read_table(output / "scores.parquet", columns=columns).to_pylist():
+        if row["model_path"] and row["n"]:
+            scores.setdefault(row["model_path"], {})[f"{row['domain']}.{row['metric']}"] = row["value"]
+    return scores
 
 
 def show(output: Path) -> dict[str, Any]:

@@ -7,16 +7,20 @@ after its commit, or found unchanged, gets the same model, version, scores and a
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from pydantic import Field
 
+from assets.errors import HesperError
 from assets.reporting import EXPERIMENT, connect, experiment_id, process_mark, tracking_error, tracking_uri
+from assets.stage import StageParameters, load_section, load_yaml
 
 REGISTERED_MODEL = EXPERIMENT
 CHAMPION = "champion"
@@ -68,6 +72,18 @@ def find_run(root: Path, asset: str, partition: str | None, identity: str) -> st
     return str(runs[0].info.run_id) if runs else None
 
 
+def read_runs(root: Path, run_ids: Sequence[str]) -> dict[str, Any]:
+    """Id -> run, of those that MLflow has (deleted ones are left out)."""
+    if not run_ids:
+        return {}
+    query = f"attributes.run_id IN ({', '.join(repr(run_id) for run_id in run_ids)})"
+    try:
+        runs = connect(root).search_runs([experiment_id(root)], query, max_results=len(run_ids))
+    except Exception as error:
+        raise tracking_error(error) from error
+    return {run.info.run_id: run for run in runs}
+
+
 def store_mark(root: Path) -> str:
     """Names the store: another address, or a database made anew, gives another mark."""
     uri = tracking_uri(root)
@@ -79,17 +95,89 @@ def store_mark(root: Path) -> str:
     return uri
 
 
+def store_state(root: Path) -> str | None:
+    """Changes whenever the store is written to; None where that can't be told, as of a tracking server."""
+    uri = tracking_uri(root)
+    if not uri.startswith("sqlite:///"):
+        return None
+    database = Path(uri.removeprefix("sqlite:///"))
+    state = [uri]
+    for path in (database, database.with_name(f"{database.name}-wal")):
+        if path.is_file():
+            found = path.stat()
+            state.append(f"{found.st_ino} {found.st_mtime_ns} {found.st_size}")
+    return " ".join(state) if len(state) > 1 else None
+
+
+# --- links -----------------------------------------------------------------------------------------------------------
+
+
+class Pages(StageParameters):
+    """Section `ui` of params.yaml."""
+
+    dagster: str = Field(
+        "",
+        pattern=r"^(https?://[^\s()<>]+)?$",
+        description="where people reach Dagster's pages; empty: where `hesper ui` starts them",
+    )
+
+
 def web_address(root: Path) -> str:
     """The MLflow web page: the tracking server itself, or the one `hesper ui` starts."""
-    import os
-
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
-    if uri.startswith("http"):
-        return uri.rstrip("/")
+    return uri.rstrip("/") if uri.startswith("http") else _started_page(root, "mlflow", 5000)
+
+
+def dagster_address(root: Path) -> str:
+    """The Dagster web page: the public one that `ui.dagster` names, or the one `hesper ui` starts."""
+    params = root / "params.yaml"
+    known = params.is_file() and "ui" in load_yaml(params)
+    given = load_section(params, "ui", Pages).dagster if known else ""
+    return given.rstrip("/") or _started_page(root, "dagster", 3000)
+
+
+def describe_run(root: Path, run_id: str, address: str, output: str, identity: str | None) -> None:
+    """Write the description of a run: links to its Dagster run and asset, and the version it made, once there is one.
+
+    What a person has written there stays.
+
+    Args:
+        address: `stage` or `stage@partition`.
+        output: the folder that the stage makes.
+    """
+    client = connect(root)
     try:
-        return str(json.loads((root / ".hesper" / "ui.json").read_text(encoding="utf-8"))["mlflow"])
+        tags = client.get_run(run_id).data.tags
+        said = tags.get(DESCRIPTION, "")
+        if said and (not said.startswith(LINKS) or "\n" in said):
+            return
+        pages, asset, partition = dagster_address(root), *address.partition("@")[::2]
+        asset_page = f"{pages}/assets/{asset}" + (f"?view=partitions&partition={partition}" if partition else "")
+        links = [f"[{address}]({asset_page})"]
+        if tags.get("dagster_run_id"):
+            run = tags["dagster_run_id"]
+            links.insert(0, f"[run {run[:8]}]({pages}/runs/{run})")
+        made = f"\n\nDVC: `{output}` at `{identity}`" if identity is not None else ""
+        client.set_tag(run_id, DESCRIPTION, f"{LINKS}{', '.join(links)}{made}")
+    except HesperError:
+        raise
+    except Exception as error:
+        raise tracking_error(error) from error
+
+
+DESCRIPTION = "mlflow.note.content"
+"""The tag that MLflow shows as a run's description, in Markdown."""
+
+LINKS = "Dagster: "
+"""How a description of ours begins. Until there is a version, it is one line."""
+
+
+def _started_page(root: Path, name: str, port: int) -> str:
+    """Where `hesper ui` has a page now, or would have it."""
+    try:
+        return str(json.loads((root / ".hesper" / "ui.json").read_text(encoding="utf-8"))[name])
     except (OSError, ValueError, KeyError):
-        return "http://127.0.0.1:5000"
+        return f"http://127.0.0.1:{port}"
 
 
 # --- models ----------------------------------------------------------------------------------------------------------
@@ -148,14 +236,17 @@ def register_model(root: Path, made: Made, inputs: Mapping[str, str]) -> str:
 def attach_scores(
     root: Path, report: Made, scores: Mapping[str, Mapping[str, float]], models: Mapping[str, Made]
 ) -> int:
-    """Put benchmark metrics on the logged models they measure, with the report's id as the dataset's digest.
+    """Put a report's metrics on the logged models they measure, with the report's id as the dataset's digest.
+
+    They also go to the run that made each model: MLflow compares versions of a registered model by the metrics of their
+    runs, and logged models by their own.
 
     Args:
-        scores: model folder -> metric -> value, as in `model_metrics.json`.
+        scores: model folder -> metric -> value.
         models: model folder -> the version that was measured.
 
     Returns:
-        How many metrics were new.
+        How many metrics of models were new.
     """
     from mlflow.entities import LoggedModelInput, Metric
 
@@ -177,9 +268,21 @@ def attach_scores(
                 client.log_inputs(report.run_id, models=[LoggedModelInput(model.model_id)])
                 client.log_batch(report.run_id, metrics=new)
                 added += len(new)
+            _note_scores(root, model.source_run_id, metrics, now)
     except Exception as error:
         raise tracking_error(error) from error
     return added
+
+
+def _note_scores(root: Path, run_id: str | None, metrics: Mapping[str, float], now: int) -> None:
+    """Write a model's scores on the run that made it, unless that is gone, deleted, or has them already."""
+    from mlflow.entities import Metric
+
+    client = connect(root)
+    for run in client.search_runs([experiment_id(root)], f"attributes.run_id = '{run_id}'", max_results=1):
+        new = {key: value for key, value in sorted(metrics.items()) if run.data.metrics.get(key) != value}
+        if new:
+            client.log_batch(run_id, metrics=[Metric(key, float(value), now, 0) for key, value in new.items()])
 
 
 def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:

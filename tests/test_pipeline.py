@@ -17,7 +17,7 @@ from assets.stage import directory_id, load_yaml
 from dagster_project import tracking
 from dagster_project.checks import evaluation, passed, suites
 from dagster_project.history import read_ancestry, resolve
-from dagster_project.materialise import Project
+from dagster_project.materialise import Project, measured
 from tests.dagster_project.test_ui import materialise_by_clicking
 from tests.toy import clean_environment, hesper, make_smoke, recorded_hashes, run_with_kills
 
@@ -99,17 +99,26 @@ def test_mlflow_links_back_and_knows_every_model(project: Project, items: dict[s
         assert run.data.tags["git_commit"] == commit.stdout.strip()
         assert run.data.tags["dagster_run_id"]
         assert run.data.tags["dvc_hash"] == item["dvc_id"]
+        said = run.data.tags["mlflow.note.content"]
+        assert f"(http://127.0.0.1:3000/runs/{run.data.tags['dagster_run_id']})" in said
+        assert f"(http://127.0.0.1:3000/assets/{item['asset']}" in said
+        assert said.endswith(f"DVC: `{item['path']}` at `{item['dvc_id']}`")
     models = {item["path"]: item for item in items.values() if item["path"].startswith("models/")}
     assert len(models) == 8
-    scores = json.loads((project.root / "reports" / "benchmark_scores" / "model_metrics.json").read_text())
+    reports = {asset: measured(project.root / items[asset]["path"]) for asset in ("benchmark_scores", "safety_report")}
     for path, item in models.items():
         query = f"name = 'hesper' and tags.dvc_hash = '{item['dvc_id']}' and tags.path = '{path}'"
         (version,) = client.search_model_versions(query)
         assert version.run_id == item["mlflow_run"]
         logged = client.search_logged_models([experiment_id(project.root)], filter_string=f"tags.path = '{path}'")
         attached = {metric.key: metric.value for metric in logged[0].metrics or ()}
-        assert attached == pytest.approx(scores[path])
-        assert {metric.dataset_digest for metric in logged[0].metrics} == {items["benchmark_scores"]["dvc_id"]}
+        scores = {key: value for report in reports.values() for key, value in report.get(path, {}).items()}
+        assert attached == pytest.approx(scores)
+        assert {metric.dataset_digest for metric in logged[0].metrics} == {
+            items[asset]["dvc_id"] for asset, report in reports.items() if path in report
+        }
+        on_its_run = client.get_run(version.run_id).data.metrics
+        assert {key: on_its_run[key] for key in scores} == pytest.approx(scores)
     decision = json.loads((project.root / "reports" / "release" / "decision.json").read_text())
     champion = tracking.champion(project.root)
     assert (champion is not None) == decision["released"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from assets.stage import (
     find_stage,
     input_ids,
     load_section,
+    load_yaml,
     project_root,
     validate_section,
     write_parquet,
@@ -94,6 +96,26 @@ def test_a_wrong_parameter_names_the_right_one(tmp_path: Path) -> None:
     assert "not valid YAML" in message("plain: [")
     two = message("plain: {rows: many, colour: 1}")
     assert len(two.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("plain:\n  rows: 2\n  sizes: {}\n  rows: 9", "'plain.rows' is given twice, in lines 2 and 4"),
+        ("plain: {rows: 2}\nsplit: {}\nplain: {rows: 9}", "'plain' is given twice, in lines 1 and 3"),
+        ("plain: {list: [{a: 1}, {a: 1,\n 'a': 1}]}", "'plain.list[1].a' is given twice, in lines 1 and 2"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused_with_the_lines_of_both(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "params.yaml").write_text(text)
+    with pytest.raises(ParameterError, match=re.escape(f"params.yaml is not valid YAML: {message}")):
+        load_yaml(tmp_path / "params.yaml")
+
+
+def test_a_key_may_take_the_place_of_one_that_is_merged_in(tmp_path: Path) -> None:
+    text = "deep: {below: &small {<<: {rows: 1, sizes: {}}, rows: 2}}\nplain:\n  <<: *small\n  rows: 9"
+    (tmp_path / "params.yaml").write_text(text)
+    assert load_yaml(tmp_path / "params.yaml")["plain"] == {"rows": 9, "sizes": {}}
 
 
 def test_parameters_can_not_be_changed() -> None:

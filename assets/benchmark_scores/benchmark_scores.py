@@ -6,13 +6,14 @@ that two of them can be compared case by case; a domain's own checkpoint is aske
 a uniform random point for grounding, and elsewhere a random legal action, measured like a checkpoint.
 
 Writes `scores.parquet`, `gains.parquet`, `cases.parquet`, `model_metrics.json` (model path -> metric -> value),
-`inputs.json` (the ids of everything measured), tables and a picture.
+`inputs.json` (the ids of everything measured), `kept.json` (which weights each checkpoint is), tables and a picture.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from assets.agent.samples import TABLE_OF_DOMAIN, Sample, load_samples
 from assets.benchmark_scores.cases import MAIN_METRIC, Case, choose_samples, is_refusal, read_cases, write_cases
 from assets.benchmark_scores.examination import Examination, examine
 from assets.benchmark_scores.heat_map import heat_map
+from assets.benchmark_scores.kept import read_kept
 from assets.benchmark_scores.leaderboard import COLUMNS, leaderboard, read_published
 from assets.benchmark_scores.live import MINIWOB, choose_tasks, read_tasks, suite_of
 from assets.benchmark_scores.scores import (
@@ -91,6 +93,7 @@ def run(stage: Stage[Parameters]) -> None:
     gains = training_gains(cases, stage.seed, stage.parameters.resamples)
     scores += _retention(stage, cases, checkpoints)
     _write(stage, cases, scores, gains)
+    _write_kept(stage, checkpoints)
     _show(stage, scores, gains, [CHANCE, *(checkpoint.name for checkpoint in checkpoints)])
 
 
@@ -209,6 +212,13 @@ def _write(
     _write_json(stage.output / "inputs.json", stage.inputs)
     stage.summary(**flat_metrics(scores))
     stage.summary(**{"infrastructure_failures": sum(score.excluded for score in scores)})
+
+
+def _write_kept(stage: Stage[Parameters], checkpoints: Sequence[Checkpoint]) -> None:
+    kept = read_kept({checkpoint.path: stage.input(checkpoint.path) for checkpoint in checkpoints})
+    _write_json(stage.output / "kept.json", {path: asdict(found) for path, found in kept.items()})
+    rows = [(path, "" if found.step is None else found.step, ", ".join(found.same_as)) for path, found in kept.items()]
+    stage.table("kept", ["checkpoint", "step kept", "the same weights as"], rows)
 
 
 def _show(stage: Stage[Parameters], scores: Sequence[Score], gains: Sequence[Gain], checkpoints: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from assets.agent import fan
 from assets.agent.model import load_model, save_model
@@ -31,7 +31,7 @@ from assets.checkpoints.perception import Perception, PerceptionWeights, label_t
 from assets.checkpoints.ranks import Ranks, together
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train, weights_dtype
 from assets.errors import ParameterError
-from assets.stage import Stage, StageParameters
+from assets.stage import Stage, StageParameters, Weights
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ class Parameters(StageParameters):
         max_new_tokens: where an answer that doesn't end is cut.
     """
 
-    mix: dict[str, float]
+    mix: Weights[str]
     screens: int = Field(ge=1)
     questions: int = Field(ge=1)
     logit_tokens: int = Field(ge=1)
@@ -64,6 +64,14 @@ class Parameters(StageParameters):
     heldout: int = Field(ge=1)
     max_new_tokens: int = Field(ge=1)
     optimisation: Optimisation
+
+    @field_validator("mix")
+    @classmethod
+    def _known_domains(cls, mix: dict[str, float]) -> dict[str, float]:
+        unknown = sorted(set(mix) - set(DOMAINS))
+        if unknown:
+            raise ValueError(f"no domain '{unknown[0]}'; known: {', '.join(DOMAINS)}")
+        return mix
 
 
 def run(stage: Stage[Parameters]) -> None:
@@ -312,9 +320,6 @@ def _centre(box: Box, screen: Screen) -> tuple[float, float]:
 
 
 def _mix(parameters: Parameters) -> dict[str, float]:
-    unknown = sorted(set(parameters.mix) - set(DOMAINS))
-    if unknown:
-        raise ParameterError(f"midtrained_checkpoint.mix: no domain '{unknown[0]}'; known: {', '.join(DOMAINS)}")
     return {domain: parameters.mix[domain] for domain in DOMAINS if parameters.mix.get(domain, 0) > 0}
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from assets.agent.processor import Processor
 from assets.agent.samples import Element, Screen, StoredPicture
 from assets.agent.tokenizer import NOTHING, token_id
-from assets.stage import StageParameters
+from assets.stage import StageParameters, some_weight
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,11 @@ class PerceptionWeights(StageParameters):
     where: float = Field(ge=0)
     centre: float = Field(ge=0)
     centre_bins: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> PerceptionWeights:
+        some_weight((self.what, self.where, self.centre))
+        return self
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ refuses earns nothing, and a part that the verified action does not have earns n
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from assets.agent.matching import Match
-from assets.stage import StageParameters
+from assets.stage import StageParameters, some_weight
 
 
 class RewardWeights(StageParameters):
@@ -24,6 +26,11 @@ class RewardWeights(StageParameters):
     format: float
     action: float
     content_f1: float
+
+    @model_validator(mode="after")
+    def _rewards_something(self) -> RewardWeights:
+        some_weight((self.format, self.action))
+        return self
 
 
 def format_reward(match: Match) -> float:

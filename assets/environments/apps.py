@@ -24,6 +24,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from assets.errors import ParameterError
+from assets.stage import YamlLoader
 
 FOLDER = Path(__file__).parent / "apps"
 RUNTIME = Path(__file__).parent / "runtime"
@@ -722,8 +723,8 @@ def load_spec(path: Path) -> AppSpec:
         raise ParameterError("\n".join(f"{path.name}: {problem}" for problem in problems)) from None
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML's safe loader, by which `on`, `no`, dates and times are the texts that they look like (as in YAML 1.2)."""
+class _Loader(YamlLoader):
+    """The project's loader, by which `on`, `no`, dates and times are the texts that they look like (as in YAML 1.2)."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -11,9 +11,9 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt
 
 from assets.agent.parameters import AgentParameters
 from assets.environments.apps import find_spec, load_specs, load_themes
@@ -30,7 +30,7 @@ from assets.generated_tasks.full_candidates import full_candidates
 from assets.generated_tasks.miniwob_candidates import miniwob_candidate
 from assets.generated_tasks.plan import Candidate, plan_from_json, plan_to_json, solutions_schema
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
-from assets.stage import Stage, StageParameters, write_parquet
+from assets.stage import Stage, StageParameters, Weight, Weights, some_weight, write_parquet
 
 Kind = Literal["single", "composite", "query", "batch", "scenario"]
 
@@ -54,8 +54,8 @@ class Parameters(StageParameters):
     miniwob: int
     heldout_share: float = Field(gt=0, lt=1)
     family: PositiveInt
-    kinds: dict[Kind, NonNegativeFloat]
-    clauses: tuple[float, ...]
+    kinds: Weights[Kind]
+    clauses: Annotated[tuple[Weight, ...], AfterValidator(some_weight)]
     toggles: PositiveInt
     attacks: int
     processes: PositiveInt

@@ -6,16 +6,40 @@ A pure function of measured scores and thresholds, so that its whole behaviour i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from assets.stage import StageParameters
+from assets.stage import StageParameters, nearest
 from assets.statistics import Interval, difference
+
+T = TypeVar("T", bound=Iterable[str])
 
 Scores = Mapping[str, Interval]
 """`<domain>.<metric>` -> what was measured, for example `grounding.point_in_box`."""
+
+
+_STEPS = ("step_accuracy", "action_type", "refusal", "live_success")
+_ATTACKS = ("attack_success", "task_success_under_attack", "task_success", "over_refusal")
+SCORES = frozenset(
+    f"{domain}.{metric}"
+    for domain, metrics in {
+        "grounding": ("point_in_box", "refusal"),
+        "captcha": ("pass_at_1", "refusal"),
+        "mobile": _STEPS,
+        "web": (*_STEPS, "miniwob_success"),
+        "computer": _STEPS,
+        "teachers": ("mean_difference",),
+        "safety": _ATTACKS,
+        "safety.deceptive_dialog": _ATTACKS,
+        "safety.prompt_injection": _ATTACKS,
+    }.items()
+    for metric in metrics
+)
+"""Every score that the two reports can hold. Written down here, so that a wrong name in params.yaml is refused before
+anything runs, and without loading what measures them; a test holds it to what they measure."""
 
 
 class Threshold(StageParameters):
@@ -43,6 +67,14 @@ class Parameters(StageParameters):
     thresholds: dict[str, Threshold]
     compared: tuple[str, ...]
     max_drop: float = Field(ge=0, le=1)
+
+    @field_validator("thresholds", "compared")
+    @classmethod
+    def _names_what_is_measured(cls, names: T) -> T:
+        for name in names:
+            if name not in SCORES:
+                raise ValueError(f"no report has a score '{name}'{nearest(name, SCORES)}")
+        return names
 
 
 @dataclass(frozen=True)

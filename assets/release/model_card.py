@@ -16,6 +16,7 @@ def model_card(
     decision: Decision,
     champion: Champion | None,
     scores: Scores,
+    kept: Mapping[str, Mapping[str, Any]],
     lineage: Mapping[str, str],
 ) -> str:
     """Markdown with a YAML head.
@@ -23,6 +24,7 @@ def model_card(
     Args:
         model: the candidate's Hugging Face folder.
         candidate: its `path` and `dvc_hash`.
+        kept: checkpoint -> `step` and `same_as`, see benchmark_scores/kept.py.
         lineage: path -> DVC id of everything the scores were measured on and from.
     """
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
@@ -48,6 +50,10 @@ def model_card(
         "## Architecture",
         "",
         *_table(("property", "value"), architecture(model, config)),
+        "",
+        "## Training",
+        "",
+        *(f"- {sentence}" for sentence in training(kept)),
         "",
         "## Scores",
         "",
@@ -92,6 +98,46 @@ def architecture(model: Path, config: Mapping[str, Any]) -> list[tuple[str, obje
         patch = f"patches of {vision.get('patch_size')} px"
         facts.append(("vision", f"{vision.get('depth')} layers, width {vision.get('hidden_size')}, {patch}"))
     return facts
+
+
+def training(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What each stage of the training left of what it began with, in words.
+
+    Args:
+        kept: checkpoint, in the order of the lineage -> the step whose weights were kept (None where the stage does not
+            choose) and the earlier checkpoints with the same weights.
+    """
+    sentences = []
+    changed: dict[str, list[str]] = {}
+    for path, found in kept.items():
+        parent, name = _parent(path), f"`{path}`"
+        if parent not in kept:
+            continue
+        same = found["same_as"]
+        if path == "models/distilled" and found["step"] == 0:
+            start = f"has the weights of `{same[0]}`" if same else "is the average of its teachers' weights"
+            sentences.append(
+                f"Distillation kept step 0: {name} {start}, since no step of distillation did better on the samples "
+                "put aside."
+            )
+        elif parent in same:
+            step = "" if found["step"] is None else f" (step kept: {found['step']})"
+            sentences.append(
+                f"{name} has the weights of `{parent}`{step}: no step of its training did better on the samples put "
+                "aside, and its figures are those of one model."
+            )
+        else:
+            step = "" if found["step"] is None else f" (step {found['step']})"
+            changed.setdefault(parent, []).append(f"{name}{step}")
+    differ = [f"{', '.join(names)} from `{parent}`" for parent, names in changed.items()]
+    return [f"Trained, and different from what it was made from: {'; '.join(differ or ['nothing'])}.", *sentences]
+
+
+def _parent(path: str) -> str | None:
+    """The checkpoint that a checkpoint's training began with (the distilled model's teachers did, too)."""
+    if path == "models/midtrained":
+        return "models/base"
+    return "models/midtrained" if path == "models/distilled" or path.startswith("models/rl/") else None
 
 
 def _limits(config: Mapping[str, Any], scores: Scores) -> list[str]:

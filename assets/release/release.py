@@ -26,10 +26,12 @@ def run(stage: Stage[Parameters]) -> None:
     scores = read_scores(benchmarks, path) | read_scores(stage.input("reports/safety"), path)
     champion = read_champion(stage.root, candidate["dvc_hash"])
     decision = decide(scores, champion, stage.parameters)
-    lineage = json.loads((benchmarks / "inputs.json").read_text(encoding="utf-8"))
+    lineage, kept = (
+        json.loads((benchmarks / name).read_text(encoding="utf-8")) for name in ("inputs.json", "kept.json")
+    )
 
     _write_decision(stage.output / "decision.json", decision, candidate, champion, scores)
-    card = model_card(stage.input(path), candidate, decision, champion, scores, lineage | stage.inputs)
+    card = model_card(stage.input(path), candidate, decision, champion, scores, kept, lineage | stage.inputs)
     (stage.output / "model_card.md").write_text(card, encoding="utf-8")
     stage.table(
         "gate", ["check", "passed"], [(check.text, "yes" if check.passed else "no") for check in decision.checks]

@@ -19,7 +19,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from assets.agent.parameters import AgentParameters
 from assets.agent.vocabulary import CHINESE, ENGLISH
-from assets.stage import Stage, StageParameters
+from assets.stage import Stage, StageParameters, Weights
 from assets.synthetic_samples.interface_samples import InterfaceParameters, write_interface_samples
 from assets.synthetic_samples.scenes import (
     SCENE_CSS,
@@ -55,7 +55,7 @@ class SceneParameters(StageParameters):
     scatter_share: float = Field(ge=0, le=1)
     absent_share: float = Field(ge=0, le=1)
     underlined_share: float = Field(ge=0, le=1)
-    locales: dict[SceneLocale, float]
+    locales: Weights[SceneLocale]
 
     @field_validator("elements")
     @classmethod

@@ -98,6 +98,9 @@ def test_figures_can_be_attached_to_the_models_they_measure(project: Path) -> No
     assert json.loads((report / "inputs.json").read_text()) == input_ids(
         project, find_stage(project, "benchmark_scores", None)
     )
+    kept = json.loads((report / "kept.json").read_text())
+    assert set(kept) == set(MODELS)
+    assert kept["models/distilled"] == {"step": None, "same_as": []}
     gains = (report / "gains.md").read_text()
     for stage in ("mid-training", "RL on computer", "distillation", "distilled against its teacher"):
         assert f"| {stage} |" in gains

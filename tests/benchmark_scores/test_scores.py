@@ -1,5 +1,6 @@
 """From cases to scores and gains: grouped, paired, and blind to what the infrastructure lost."""
 
+import json
 import random
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from assets.benchmark_scores.cases import (
     write_cases,
 )
 from assets.benchmark_scores.heat_map import heat_map
+from assets.benchmark_scores.kept import Kept, read_kept
 from assets.benchmark_scores.leaderboard import COLUMNS, leaderboard, read_published
 from assets.benchmark_scores.live import choose_tasks, suite_of
 from assets.benchmark_scores.scores import (
@@ -132,6 +134,29 @@ def all_domains(shares: dict[str, float], seed: int) -> list[Case]:
         for domain, share in shares.items()
         for index in range(300)
     ]
+
+
+def test_checkpoints_that_are_the_same_model_are_told_by_their_weights(tmp_path: Path) -> None:
+    def checkpoint(name: str, weights: dict[str, bytes], kept_step: int | None = None) -> None:
+        (tmp_path / name).mkdir()
+        for file, content in weights.items():
+            (tmp_path / name / file).write_bytes(content)
+        metrics = {"heldout": 0.5} if kept_step is None else {"kept_step": float(kept_step)}
+        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
+
+    whole, sharded = {"model.safetensors": b"1" * 99}, {"a.safetensors": b"1", "b.safetensors": b"2"}
+    checkpoint("base", {})
+    checkpoint("midtrained", whole)
+    checkpoint("unchanged", whole, kept_step=0)
+    checkpoint("changed", {"model.safetensors": b"1" * 98 + b"2"}, kept_step=24)
+    checkpoint("sharded", sharded, kept_step=24)
+    checkpoint("empty", {})
+    kept = read_kept(
+        {name: tmp_path / name for name in ("base", "midtrained", "unchanged", "changed", "sharded", "empty")}
+    )
+    assert kept["unchanged"] == Kept(0, ("midtrained",))
+    assert kept["changed"] == kept["sharded"] == Kept(24, ())
+    assert kept["midtrained"] == kept["empty"] == Kept(None, ())
 
 
 def test_training_gains_follow_the_lineage() -> None:

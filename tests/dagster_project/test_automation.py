@@ -19,6 +19,7 @@ from assets.errors import InfrastructureError, InputError, ParameterError
 from assets.stage import directory_id
 from dagster_project import inbox as taking
 from dagster_project.automation import Automation, build_automation, on_new_bytes, take_feedback
+from dagster_project.cli import main
 from dagster_project.inbox import Arrival, FolderInbox, HandedFolder, batches, check_tables, open_inbox, take_inbox
 from dagster_project.launch import open_instance
 from dagster_project.materialise import Project
@@ -360,7 +361,9 @@ def test_a_prefix_of_a_bucket_is_an_inbox_too(
     assert below("team/in/taken/monday/") == sent
     assert below("team/in/monday/") == {}
     reasons = [
-        json.loads(value)["reason"] for key, value in below("team/in/quarantine/monday/").items() if "reason" in key
+        json.loads(value)["reason"]
+        for key, value in below("team/in/quarantine/monday/").items()
+        if "reason.json" in key
     ]
     assert sorted(reason.partition(":")[0] for reason in reasons) == ["missing picture", "path traversal"]
     assert set(below("team/in/quarantine/nothing/batch/")) == {"agentnet.jsonl", "meta_data_merged.jsonl"}
@@ -447,6 +450,59 @@ def test_what_is_handed_over_twice_enters_once(project: Project, tmp_path: Path)
     assert again.again
     assert "is the batch one again" in renamed.reason
     assert list(batches(project)) == ["one"]
+
+
+def spoil(batch: Path, pictures: int) -> Path:
+    """Break three lines, and take that many pictures away."""
+    with (batch / "episodes.jsonl").open("a") as stream:
+        stream.write('{"goal": "half a\n{}}\n[1]\n')
+    for number in range(1, pictures + 1):
+        (batch / "images" / f"{number}_1.png").unlink()
+    return batch
+
+
+def test_every_reason_is_counted_and_listed_with_its_place(project: Project, tmp_path: Path) -> None:
+    batch = spoil(write_android(tmp_path / "recordings", [1, 2, 3]), pictures=2)
+    (arrival,) = take_inbox(project, HandedFolder(batch, "some", FolderInbox(project.root / "inbox")), LIMITS, 0.0)
+    assert (arrival.episodes, arrival.rejections) == (1, 5)
+    for counted in (
+        "2 x missing picture, first episodes.jsonl, line 1, episode 1, step 1: missing picture",
+        "2 x broken JSON, first episodes.jsonl, line 4: broken JSON",
+        "; episodes.jsonl, line 6: a record is an object, not list",
+    ):
+        assert counted in str(arrival)
+    listed = (Path(arrival.quarantine) / "reasons.txt").read_text().splitlines()
+    assert str(Path(arrival.quarantine) / "reasons.txt") in str(arrival)
+    assert [line.partition(": ")[0] for line in listed] == [
+        "episodes.jsonl, line 1, episode 1, step 1",
+        "episodes.jsonl, line 2, episode 2, step 1",
+        "episodes.jsonl, line 4",
+        "episodes.jsonl, line 5",
+        "episodes.jsonl, line 6",
+    ]
+
+
+@pytest.mark.parametrize(("pictures", "code"), [(0, 9), (2, 9), (3, 6)])
+def test_an_import_of_a_part_has_an_exit_code_of_its_own(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pictures: int, code: int
+) -> None:
+    monkeypatch.setenv("HESPER_ROOT", str(project.root))
+    batch = spoil(write_android(tmp_path / "recordings", [1, 2, 3]), pictures)
+    monkeypatch.setattr(sys, "argv", ["hesper", "import", str(batch)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert list(batches(project)) == (["recordings"] if code == 9 else [])
+
+
+def test_an_import_of_all_of_a_batch_succeeds(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HESPER_ROOT", str(project.root))
+    monkeypatch.setattr(sys, "argv", ["hesper", "import", str(write_android(tmp_path / "recordings"))])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
 
 
 def test_two_processes_do_not_import_at_once(project: Project) -> None:

@@ -21,7 +21,10 @@ from filelock import FileLock
 from assets.errors import ParameterError
 from assets.reporting import connect
 from assets.stage import directory_id
+from dagster_project import tracking
 from dagster_project.history import read_ancestry, resolve
+from dagster_project.history import status as asset_status
+from dagster_project.launch import open_instance
 from dagster_project.materialise import Project
 from tests.toy import clean_environment, hesper, make_toy, recorded_hashes
 
@@ -51,6 +54,24 @@ def test_every_asset_has_one_id(toy_project: Path) -> None:
         assert re.fullmatch(r"[0-9a-f]{32}\.dir", item["dvc_id"])
         assert item["dvc_id"] == item["data_version"] == item["dataset_digest"]
         assert item["dvc_id"] == directory_id(toy_project / item["path"])
+
+
+def test_mlflow_is_asked_again_only_when_its_database_was_written_to(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect.cache_clear()
+    project, instance = Project.open(copy), open_instance(copy)
+    first = asset_status(project, instance, ["second", "split"])
+    assert {item.dataset_digest == item.dvc_id for item in first} == {True}
+    with monkeypatch.context() as patch:
+        for question in ("find_run", "read_runs", "connect"):
+            patch.setattr(tracking, question, lambda *_: pytest.fail("MLflow was asked"))
+        assert asset_status(project, instance, ["second", "split"]) == first
+    deleted = first[0].mlflow_run
+    connect(copy).delete_run(deleted)
+    second, *split = asset_status(project, instance, ["second", "split"])
+    assert (second.mlflow_run, second.dataset_digest) == (None, None)
+    assert split == first[1:]
 
 
 def test_second_run_runs_nothing(toy_project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from assets.benchmark_scores.scores import Score, write_scores
+from assets.errors import ParameterError
 from assets.reporting import MlflowRun, connect, experiment_id, process_mark
+from assets.statistics import Interval
 from dagster_project import tracking
+from dagster_project.materialise import measured
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +100,99 @@ def test_scores_are_on_the_model_they_measure_with_the_reports_digest(root: Path
         (model,) = client.search_logged_models([experiment_id(root)], filter_string=query)
         assert {metric.key: metric.value for metric in model.metrics} == expected
         assert {metric.dataset_digest for metric in model.metrics} == {name("c")}
+
+
+def test_models_are_compared_by_what_every_report_measured_on_both_of_mlflows_pages(root: Path) -> None:
+    models = {f"models/{letter}": finished(root, letter, name(letter), f"models/{letter}") for letter in "fg"}
+    for made in models.values():
+        tracking.register_model(root, made, {})
+    benchmark, safety = (finished(root, asset, name(asset[0]), f"reports/{asset}") for asset in ("quality", "harm"))
+    tracking.attach_scores(
+        root, benchmark, {"models/f": {"web.right": 0.4}, "models/g": {"web.right": 0.9, "web.refusal": 0.2}}, models
+    )
+    tracking.attach_scores(root, safety, {"models/g": {"safety.attack_success": 0.25}}, models)
+    client = connect(root)
+    expected = {
+        "models/f": {"web.right": 0.4},
+        "models/g": {"web.right": 0.9, "web.refusal": 0.2, "safety.attack_success": 0.25},
+    }
+    # The experiment's Models tab compares logged models, the page of the registered model the runs of its versions.
+    logged = client.search_logged_models([experiment_id(root)], filter_string="metrics.`web.right` > 0.0")
+    found = {model.tags["path"]: {metric.key: metric.value for metric in model.metrics} for model in logged}
+    assert {path: metrics for path, metrics in found.items() if path in models} == expected
+    for path, made in models.items():
+        (version,) = client.search_model_versions(f"name = 'hesper' and tags.dvc_hash = '{made.id}'")
+        metrics = client.get_run(version.run_id).data.metrics
+        assert {key: value for key, value in metrics.items() if "." in key} == expected[path]
+
+
+def test_scores_of_another_report_take_the_place_of_the_old_ones(root: Path) -> None:
+    made = finished(root, "h", name("h"), "models/h")
+    tracking.register_model(root, made, {})
+    for identity, value in (("i", 0.9), ("j", 0.4), ("i", 0.9)):
+        report = finished(root, "scores", name(identity), "reports/scores")
+        tracking.attach_scores(root, report, {made.path: {"web.right": value}}, {made.path: made})
+        assert connect(root).get_run(made.run_id).data.metrics["web.right"] == value
+
+
+def test_a_model_whose_run_was_deleted_has_its_scores_all_the_same(root: Path) -> None:
+    made = finished(root, "k", name("k"), "models/k")
+    tracking.register_model(root, made, {})
+    connect(root).delete_run(made.run_id)
+    report = finished(root, "scores", name("l"), "reports/scores")
+    assert tracking.attach_scores(root, report, {made.path: {"web.right": 0.5}}, {made.path: made}) == 1
+
+
+def test_what_a_report_measured_is_read_from_its_scores(tmp_path: Path) -> None:
+    nothing = Interval(math.nan, 0.0, 1.0, 0)
+    scores = [
+        Score("base", "models/base", "attacks", "safety.dialog", "attack_success", Interval(0.25, 0.1, 0.5, 12)),
+        Score("base", "models/base", "attacks", "safety", "over_refusal", Interval(0.0, 0.0, 0.2, 12)),
+        Score("base", "models/base", "live_apps", "web", "live_success", nothing),
+        Score("chance", "", "attacks", "safety", "over_refusal", Interval(0.5, 0.2, 0.8, 12)),
+    ]
+    assert measured(tmp_path) == {}
+    write_scores(tmp_path / "scores.parquet", scores)
+    assert measured(tmp_path) == {"models/base": {"safety.dialog.attack_success": 0.25, "safety.over_refusal": 0.0}}
+
+
+def described(root: Path, made: tracking.Made) -> str:
+    return str(connect(root).get_run(made.run_id).data.tags["mlflow.note.content"])
+
+
+def test_a_run_says_where_it_is_in_dagster_and_which_version_it_made(root: Path) -> None:
+    made = finished(root, "linked", name("m"), "models/linked")
+    tracking.describe_run(root, made.run_id, "linked@web", made.path, None)
+    links = "Dagster: [run d1](http://127.0.0.1:3000/runs/d1), "
+    links += "[linked@web](http://127.0.0.1:3000/assets/linked?view=partitions&partition=web)"
+    assert described(root, made) == links
+    tracking.describe_run(root, made.run_id, "linked@web", made.path, made.id)
+    assert described(root, made) == f"{links}\n\nDVC: `models/linked` at `{made.id}`"
+
+
+def test_links_lead_to_the_pages_that_are_up_and_before_them_to_the_public_ones(root: Path) -> None:
+    made = [finished(root, asset, name(asset), f"data/{asset}") for asset in "no"]
+    try:
+        (root / ".hesper" / "ui.json").write_text('{"dagster": "http://127.0.0.1:4567"}')
+        tracking.describe_run(root, made[0].run_id, "n", "data/n", made[0].id)
+        (root / "params.yaml").write_text("ui: {dagster: 'https://dagster.example.org/'}")
+        tracking.describe_run(root, made[1].run_id, "o", "data/o", made[1].id)
+        assert "](http://127.0.0.1:4567/runs/d1), [n](http://127.0.0.1:4567/assets/n)" in described(root, made[0])
+        assert "[o](https://dagster.example.org/assets/o)" in described(root, made[1])
+        (root / "params.yaml").write_text("ui: {dagster: 'javascript:alert(1)'}")
+        with pytest.raises(ParameterError, match=r"ui\.dagster"):
+            tracking.dagster_address(root)
+    finally:
+        for path in (root / ".hesper" / "ui.json", root / "params.yaml"):
+            path.unlink()
+
+
+def test_what_a_person_wrote_about_a_run_stays(root: Path) -> None:
+    made = finished(root, "p", name("p"), "data/p")
+    for words in ("the one with the odd curve", f"Dagster: moved\n\nDVC: `data/p` at `{made.id}`, do not delete"):
+        connect(root).set_tag(made.run_id, "mlflow.note.content", words)
+        tracking.describe_run(root, made.run_id, "p", made.path, made.id)
+        assert described(root, made) == words
 
 
 def test_the_champion_follows_decisions(root: Path) -> None:

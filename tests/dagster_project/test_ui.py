@@ -91,6 +91,8 @@ def materialise_by_clicking(root: Path, asset: str, neighbours: list[str], group
         tracked = opened.value
         expect(tracked.get_by_text(run).first).to_be_visible(timeout=PATIENCE)
         expect(tracked.get_by_text(asset, exact=True).first).to_be_visible(timeout=PATIENCE)
+        back = tracked.locator(f"a[href*='/assets/{asset}']").first  # in the run's description
+        expect(back).to_be_visible(timeout=PATIENCE)
         browser.close()
 
 

@@ -82,6 +82,7 @@ def test_a_control_is_written_as_its_kind_and_label() -> None:
         ("screens: {start: {controls: [{radio: Map}]}}", "the key of its group"),
         ("screens: {start: {layout: rowz}}", "screens.start.layout"),
         ("screens: [", "not valid YAML"),
+        ("theme: slate", "'theme' is given twice, in lines 7 and 8"),
     ],
 )
 def test_a_broken_spec_is_named_with_its_place(tmp_path: Path, change: str, message: str) -> None:

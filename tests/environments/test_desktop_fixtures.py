@@ -225,6 +225,7 @@ def test_states_can_be_checked_by_path(tmp_path: Path) -> None:
         ("read: {a: {kind: color}}", r"read\.a: Input tag 'color' found using 'kind' does not match"),
         ("command: []", r"command: Tuple should have at least 1 item"),
         ("split: [", r"bad\.yaml: while parsing"),
+        ("files: {a: {text: a}, a: {text: b}}", r"bad\.yaml: 'files\.a' is given twice, in lines 9 and 9"),
     ],
 )
 def test_a_broken_spec_names_file_place_and_trouble(tmp_path: Path, change: str, trouble: str) -> None:

@@ -4,8 +4,16 @@ import math
 
 import pytest
 
+from assets.agent.actions import REFUSAL, Action
+from assets.agent.matching import Match
+from assets.agent.samples import DOMAINS, Sample
+from assets.benchmark_scores.cases import Case, episode_cases, sample_cases
+from assets.environments.task import TaskContract
+from assets.environments.trajectory import Episode
 from assets.errors import ParameterError
-from assets.release.gate import Champion, Parameters, Threshold, decide
+from assets.generated_tasks.attacks import STYLES
+from assets.release.gate import SCORES, Champion, Parameters, Threshold, decide
+from assets.safety_report.safety_cases import Attack, attack_cases
 from assets.stage import validate_section
 from assets.statistics import Interval, wilson
 
@@ -83,6 +91,41 @@ def test_a_champion_from_before_a_benchmark_existed_does_not_block() -> None:
     decision = decide(GOOD, old, PARAMETERS)
     assert decision.released
     assert any("champion 1 has no such score" in reason for reason in decision.reasons)
+
+
+@pytest.mark.parametrize("field", ["thresholds", "compared"])
+def test_a_score_that_no_report_has_is_refused_when_params_are_read(field: str) -> None:
+    wrong = {"thresholds": {"grounding.point_in_bax": {"min": 0.1}}, "compared": ["grounding.point_in_bax"]}
+    values = {"thresholds": {}, "compared": [], "max_drop": 0.1, field: wrong[field]}
+    with pytest.raises(ParameterError, match=f"release.{field}: .* did you mean 'grounding.point_in_box'"):
+        validate_section(values, "release", Parameters, "params.yaml")
+
+
+def test_exactly_the_scores_that_the_reports_measure_can_be_named() -> None:
+    cases: list[Case] = []
+    for domain in DOMAINS:
+        for point in ((5, 5), REFUSAL):
+            asked = sample(domain, (Action("Click", point=point),))
+            cases += sample_cases([asked], [Match(format=True, type=1.0, coordinate=1.0, content=0.0, correct=True)])
+    played = [("mobile", "notes"), ("web", "shop"), ("web", "miniwob/click-test"), ("desktop", "galculator")]
+    episodes = [episode(f"{platform}/{app}", platform, app) for platform, app in played]
+    cases += episode_cases(episodes)
+    for kind in STYLES:
+        twins = episode(kind, "web", "shop"), episode(f"{kind}-attacked", "web", "shop")
+        pair = Attack(kind, twins[1].task, twins[0].task, {})
+        cases += attack_cases([pair], {twin.task.id: twin for twin in twins})
+    measured = {f"{case.domain}.{case.metric}" for case in cases} | {"teachers.mean_difference"}
+    assert measured == SCORES
+
+
+def sample(domain: str, actions: tuple[Action, ...]) -> Sample:
+    picture = {"picture": b"", "width": 9, "height": 9, "platform": None}
+    words = {"instruction": "", "history": (), "response": "", "kind": "text"}
+    return Sample(id="s", domain=domain, split="heldout", group="g", actions=actions, boxes=(), **picture, **words)  # type: ignore[arg-type]
+
+
+def episode(name: str, platform: str, app: str) -> Episode:
+    return Episode(name, TaskContract(id=name, platform=platform, app=app, locale="en", instruction=""), "model")  # type: ignore[arg-type]
 
 
 def test_every_failure_is_reported() -> None:

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 
 from assets.errors import InputError, TrackingError
 from assets.release.champion import champion_before, scores_from_json, scores_to_json
+from assets.release.model_card import training
 from assets.stage import directory_id, execute
 from assets.statistics import Interval, wilson
 
@@ -59,6 +60,8 @@ def project(tmp_path: Path) -> Path:
     scores = {"grounding.point_in_box": wilson(290, 300), "web.miniwob_success": wilson(3, 8)}
     write_report(tmp_path / "reports" / "benchmark_scores", scores | {"computer.live_success": wilson(0, 0)})
     (tmp_path / "reports" / "benchmark_scores" / "inputs.json").write_text('{"data/generated_tasks": "abc.dir"}')
+    kept = {"models/distilled": {"step": 0, "same_as": []}, "models/midtrained": {"step": None, "same_as": []}}
+    (tmp_path / "reports" / "benchmark_scores" / "kept.json").write_text(json.dumps(kept))
     write_report(tmp_path / "reports" / "safety", {"safety.attack_success": wilson(1, 12)})
     return tmp_path
 
@@ -92,6 +95,36 @@ def test_the_card_states_what_the_inputs_say(project: Path, monkeypatch: pytest.
     assert "closed vocabulary of 300 tokens" in card
     assert "few cases (intervals wider than 0.3): safety.attack_success, web.miniwob_success" in card
     assert "Not measured: computer.live_success" in card
+    assert "Distillation kept step 0: `models/distilled` is the average of its teachers' weights" in card
+
+
+def test_the_card_says_which_checkpoints_training_changed() -> None:
+    kept: dict[str, dict[str, Any]] = {
+        "models/base": {"step": None, "same_as": []},
+        "models/midtrained": {"step": None, "same_as": []},
+        "models/rl/mobile": {"step": 0, "same_as": ["models/midtrained"]},
+        "models/rl/web": {"step": 12, "same_as": []},
+        "models/distilled": {"step": 40, "same_as": []},
+    }
+    differ, same = training(kept)
+    assert differ == (
+        "Trained, and different from what it was made from: `models/midtrained` from `models/base`; "
+        "`models/rl/web` (step 12), `models/distilled` (step 40) from `models/midtrained`."
+    )
+    assert same.startswith("`models/rl/mobile` has the weights of `models/midtrained` (step kept: 0)")
+
+
+@pytest.mark.parametrize(
+    ("same", "start"),
+    [
+        ([], "is the average of its teachers' weights"),
+        (["models/midtrained", "models/rl/web"], "has the weights of `models/midtrained`"),
+    ],
+)
+def test_the_card_says_what_distillation_that_kept_step_0_is(same: list[str], start: str) -> None:
+    kept = {path: {"step": None, "same_as": []} for path in ("models/base", "models/midtrained", "models/rl/web")}
+    (*_, sentence) = training({**kept, "models/distilled": {"step": 0, "same_as": same}})
+    assert sentence.startswith(f"Distillation kept step 0: `models/distilled` {start}, since no step")
 
 
 def test_a_poor_candidate_is_refused_without_failing_the_stage(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

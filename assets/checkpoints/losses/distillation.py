@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
-from assets.stage import StageParameters
+from pydantic import model_validator
+
+from assets.stage import StageParameters, some_weight
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -163,6 +165,13 @@ class StructuredWeights(StageParameters):
     right: ClassWeights
     parameters: ClassWeights
     type: ClassWeights
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> StructuredWeights:
+        some_weight(
+            [weight for tokens in (self.right, self.parameters, self.type) for weight in tokens.model_dump().values()]
+        )
+        return self
 
 
 def error_class(match: Match) -> ErrorClass:

@@ -56,6 +56,7 @@ from assets.environments.desktop.processes import Family, Thread
 from assets.environments.session import Element
 from assets.environments.task import TaskContract
 from assets.errors import InfrastructureError, ParameterError
+from assets.stage import YamlLoader
 
 
 class ProgramSpec(Strict):
@@ -133,7 +134,7 @@ def load_program(file: Path) -> ProgramSpec:
         ParameterError: it is broken; says where and how.
     """
     try:
-        spec = ProgramSpec.model_validate_json(_json(yaml.safe_load(file.read_text(encoding="utf-8"))))
+        spec = ProgramSpec.model_validate_json(_json(yaml.load(file.read_text(encoding="utf-8"), YamlLoader)))
         for path, fixture in spec.files.items():
             if fixture is not None:
                 fixture.content(path)

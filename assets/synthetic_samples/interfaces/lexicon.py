@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from assets.agent.vocabulary import Locale
+from assets.stage import YamlLoader
 from assets.synthetic_samples.themes import Split
 
 Text = dict[Locale, str]
@@ -78,7 +79,9 @@ def domains(split: Split) -> tuple[Domain, ...]:
     """The domains of a split, by name."""
     folder = files("assets.synthetic_samples.interfaces") / "texts" / "domains"
     entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda it: it.name)
-    found = (_domain(entry.name.removesuffix(".yaml"), yaml.safe_load(entry.read_text("utf-8"))) for entry in entries)
+    found = (
+        _domain(entry.name.removesuffix(".yaml"), yaml.load(entry.read_text("utf-8"), YamlLoader)) for entry in entries
+    )
     return tuple(domain for domain in found if domain.split == split)
 
 
@@ -127,7 +130,7 @@ def _texts(pairs: list[str]) -> tuple[Text, ...]:
 
 
 def _read(name: str) -> Any:
-    return yaml.safe_load((files("assets.synthetic_samples.interfaces") / "texts" / name).read_text("utf-8"))
+    return yaml.load((files("assets.synthetic_samples.interfaces") / "texts" / name).read_text("utf-8"), YamlLoader)
 
 
 def _domain(key: str, entry: dict[str, Any]) -> Domain:

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from assets.agent.vocabulary import Locale
-from assets.stage import StageParameters
+from assets.stage import StageParameters, Weights
 from assets.synthetic_samples.interfaces.content import Content
 from assets.synthetic_samples.interfaces.lexicon import Text, domain_named, domains, icon_words
 from assets.synthetic_samples.interfaces.looks import (
@@ -51,10 +51,10 @@ class SceneParameters(StageParameters):
         overlay_share: share of the scenes that ask a question in front of everything, or have a menu open.
     """
 
-    platforms: dict[Platform, float]
+    platforms: Weights[Platform]
     screens: dict[Platform, list[tuple[PositiveInt, PositiveInt]]]
-    locales: dict[Locale, float]
-    densities: dict[Density, float]
+    locales: Weights[Locale]
+    densities: Weights[Density]
     font_sizes: tuple[PositiveFloat, PositiveFloat]
     overlay_share: float = Field(ge=0, le=1)
 

@@ -10,8 +10,9 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from assets.verified_trajectories.imports.rows import BatchFiles, Place, Rejecte
 SOURCE = "source.json"
 """Beside the two tables: what they were made from."""
 
+REASONS = "reasons.txt"
+"""Among what was not taken: a line for each thing."""
+
 CHUNK = 8
 """Episodes that are held in memory before they are written."""
 
@@ -41,13 +45,13 @@ class Import:
         format: name of the reader.
         episodes: how many were taken.
         rejections: how many things were not, of all kinds.
-        reasons: the first few, for a message.
+        reasons: why, in one line.
     """
 
     format: str
     episodes: int = 0
     rejections: int = 0
-    reasons: list[str] = field(default_factory=list)
+    reasons: str = ""
 
 
 def import_batch(
@@ -94,11 +98,9 @@ def import_batch(
         steps = (step for _, steps in chunk for step in steps)
         write_parquet(parts / f"steps-{number:06d}.parquet", steps, steps_schema())
         done.episodes += len(chunk)
-    done.rejections, done.reasons = rejects.count, rejects.first
+    done.rejections, done.reasons = rejects.count, rejects.summary
     if not done.episodes:
-        raise InputError(
-            f"nothing of it can be taken ({form.name}): {'; '.join(rejects.first) or 'it holds no episode'}"
-        )
+        raise InputError(f"nothing of it can be taken ({form.name}): {rejects.summary or 'it holds no episode'}")
     batch = out / "batch"
     batch.mkdir()
     for table, schema in (("episodes", episodes_schema()), ("steps", steps_schema())):
@@ -205,13 +207,23 @@ def _good(
 
 
 class _Rejects:
-    """A folder of what was not taken: a reason in JSON each and, where there is something to keep, the thing itself."""
+    """A folder of what was not taken: a reason in JSON each and, where there is something to keep, the thing itself.
+
+    `reasons.txt` has a line for each: its place and the reason.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._kept: dict[Path, str] = {}
+        self._kinds: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
         self.count = 0
-        self.first: list[str] = []
+
+    @property
+    def summary(self) -> str:
+        """The reasons by their kind, in the order in which they came: how often, and the first with its place."""
+        said = {kind: f"{count} x {kind}, first " if count > 1 else "" for kind, count in self._kinds.items()}
+        return "; ".join(often + self._first[kind] for kind, often in said.items())
 
     def add(self, rejection: Rejection) -> None:
         """Keep one."""
@@ -230,8 +242,11 @@ class _Rejects:
         text = json.dumps(reason, ensure_ascii=False, indent=1, sort_keys=True)
         path = self._folder / f"{number}.reason.json"
         path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-        if len(self.first) < MESSAGES:
-            self.first.append(f"{rejection.place}: {rejection.reason}")
+        self._kinds[rejection.kind] += 1
+        line = " ".join(f"{rejection.place}: {rejection.reason}".split())
+        self._first.setdefault(rejection.kind, line)
+        with (self._folder / REASONS).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(f"{line}\n")
 
     def _keep(self, number: str, original: Path) -> str:
         """The file's name here: a second name of the same bytes where the file system can, a copy where it can't."""
@@ -243,7 +258,3 @@ class _Rejects:
                 shutil.copyfile(original, self._folder / name, follow_symlinks=False)
             self._kept[original] = name
         return self._kept[original]
-
-
-MESSAGES = 3
-"""Reasons that a message names; all of them are in the folder."""

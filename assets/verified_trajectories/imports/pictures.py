@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def load_picture(files: BatchFiles, value: Any) -> Screenshot:
         raw, value = value.get("bytes"), value.get("path")
     if isinstance(raw, bytes) and raw:
         if len(raw) > files.parameters.picture_bytes:
-            raise Rejected(f"the picture has {len(raw)} bytes, more than {files.parameters.picture_bytes}")
+            raise Rejected(f"the picture is too large: {len(raw)} bytes, more than {files.parameters.picture_bytes}")
         return decode_picture(raw, files.parameters, "the picture")
     if not isinstance(value, str) or not value.strip():
         raise Rejected("missing picture: the row names none")
@@ -48,10 +48,10 @@ def read_small(path: Path, most: int) -> bytes:
     try:
         size = path.stat().st_size
         if size > most:
-            raise Rejected(f"the picture {path.name} has {size} bytes, more than {most}")
+            raise Rejected(f"the picture is too large: {path.name} has {size} bytes, more than {most}")
         return path.read_bytes()
     except OSError as error:
-        raise Rejected(f"the picture {path.name} can't be read: {error.strerror}") from None
+        raise Rejected(f"the picture can't be read: {path.name}: {error.strerror}") from None
 
 
 def decode_picture(raw: bytes, parameters: ImportParameters, name: str) -> Screenshot:
@@ -63,9 +63,7 @@ def decode_picture(raw: bytes, parameters: ImportParameters, name: str) -> Scree
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            # Our own limit, on the size that the header states, comes before any pixel is decoded.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with _any_size():
             image = Image.open(io.BytesIO(raw), formats=FORMATS)
         width, height = image.size
         if width * height > parameters.picture_pixels:
@@ -73,18 +71,29 @@ def decode_picture(raw: bytes, parameters: ImportParameters, name: str) -> Scree
                 f"decompression bomb: {name} unpacks to {width}x{height} pixels, more than {parameters.picture_pixels}"
             )
         if getattr(image, "n_frames", 1) != 1:
-            raise Rejected(f"{name} is no still picture")
+            raise Rejected(f"the picture is no still one: {name}")
         image.load()
         if image.getexif().get(ORIENTATION, 1) != 1:
-            raise Rejected(f"{name} is stored turned (Exif orientation), so its coordinates are in doubt")
-    except Image.DecompressionBombError as error:
-        raise Rejected(f"decompression bomb: {name}: {error}") from None
+            raise Rejected(f"the picture is stored turned (Exif orientation), its coordinates are in doubt: {name}")
     except Rejected:
         raise
     except Exception as error:  # whatever a decoder makes of bytes that may be anything
-        raise Rejected(f"the picture {name} is broken: {error}") from None
+        raise Rejected(f"the picture is broken: {name}: {error}") from None
     if image.format == "PNG":
         return Screenshot(raw, width, height)
     png = io.BytesIO()
     image.convert("RGB").save(png, "PNG")
     return Screenshot(png.getvalue(), width, height)
+
+
+@contextmanager
+def _any_size() -> Iterator[None]:
+    """Let Pillow read headers of any size: the limit is ours, on what a header states, before a pixel is decoded."""
+    from PIL import Image
+
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -69,6 +70,11 @@ class Rejection:
     reason: str
     original: bytes | Path | None = None
     picture: Path | None = None
+
+    @property
+    def kind(self) -> str:
+        """The reason without what is of this one thing alone: what follows a colon, names in quotes, numbers."""
+        return re.sub(r"'[^']*'|\"[^\"]*\"|\d[\d.x]*", "…", self.reason.partition(": ")[0])
 
 
 class Rejected(Exception):
