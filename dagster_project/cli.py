@@ -61,6 +61,7 @@ def run(
     project = _project(root)
     addresses = _select(project, stages or [], only)
 
+    from assets.environments.workers import sweep
     from dagster_project import launch
     from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
@@ -70,6 +71,7 @@ def run(
     check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation})
     instance = launch.open_instance(root)
     launch.end_dead_runs(instance)
+    sweep()
     from dagster_project.definitions import defs
 
     outcomes = launch.materialise_lineage(defs, project, instance, addresses, _print_outcome, _print_start)

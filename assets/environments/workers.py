@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import multiprocessing
 import os
 import shutil
@@ -17,7 +16,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from assets.environments import keeper
+from assets.environments import folders
+from assets.environments.folders import OwnedFolder
 from assets.environments.session import Session, open_session
 from assets.errors import HesperError, InfrastructureError
 
@@ -146,10 +146,9 @@ class _Worker:
         self, function: Callable[[Sessions, Any], Any], size: tuple[int, int], phone: PhoneParameters | None
     ) -> None:
         context = multiprocessing.get_context("spawn")
-        self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
-        self._lock = _locked(self.folder)
+        self.folder = OwnedFolder("worker")
         self.connection, there = context.Pipe()
-        self.process = context.Process(target=_work, args=(there, function, size, self.folder, phone), daemon=True)
+        self.process = context.Process(target=_work, args=(there, function, size, self.folder.path, phone), daemon=True)
         self.process.start()
         there.close()
         self.index = -1
@@ -183,8 +182,7 @@ class _Worker:
             self.process.kill()
             self.process.join()
         self.connection.close()
-        _remove(self.folder)
-        os.close(self._lock)
+        self.folder.end()
 
 
 def _ready(busy: Mapping[Connection, _Worker], seconds: float | None) -> list[Connection]:
@@ -230,38 +228,9 @@ def _work(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# --- what a killed process leaves ------------------------------------------------------------------------------------
-
-_FOLDER = "hesper-worker-"
-
-
 def sweep() -> None:
-    """End and remove what processes left behind that were killed together with the one that watched over them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        try:
-            lock = _locked(folder)
-        except OSError:
-            continue  # in use
-        _remove(folder)
-        os.close(lock)
+    """End and remove what was left behind by processes that were killed together with all that watched over them."""
+    from assets.environments.desktop import place
 
-
-def _locked(folder: Path) -> int:
-    """An open file that says the folder is in use, for as long as this process lives.
-
-    Raises:
-        OSError: another process says so.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _remove(folder: Path) -> None:
-    """End every process whose environment names the folder (as TMPDIR, as HOME or in a marker), and remove it."""
-    keeper.end(str(folder), whole=False)
-    shutil.rmtree(folder, ignore_errors=True)
+    folders.sweep()
+    place.sweep()

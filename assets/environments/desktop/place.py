@@ -210,15 +210,20 @@ _NAME = "hesper-desktop-"
 _MOST = 1000
 
 
+def sweep() -> None:
+    """Remove the folders of sessions that are gone with their keeper, and end what still runs in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_NAME}*"):
+        _bury(folder)
+
+
 def _take_folder() -> tuple[Path, IO[str]]:
     """The first free numbered folder, and the lock that says it is in use. What dead sessions left is removed.
 
     Raises:
         InfrastructureError: none is free.
     """
+    sweep()
     root = Path(tempfile.gettempdir())
-    for folder in root.glob(f"{_NAME}*"):
-        _bury(folder)
     for number in range(1, _MOST):
         folder = root / f"{_NAME}{number}"
         try:
