@@ -1,4 +1,4 @@
-"""Programs of a desktop reach no network, whether namespaces are allowed or not; if nothing keeps them in, none starts."""
+"""Programs of a desktop reach no network, with namespaces or without; where nothing keeps them in, none is started."""
 
 from __future__ import annotations
 
