@@ -198,8 +198,8 @@ def test_the_stage_gives_the_same_bytes_on_phones_of_its_own_and_on_one_that_is_
             "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
             f"phone: {{{phone}}}\n"
             "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1,"
-            " attempts: 2, actions: 200, waits: 0, seconds: 300, least_ink: 0.005, processes: {browsers: 2, displays: 1},"
-            " thumbnail: 64}\n",
+            " attempts: 2, actions: 200, waits: 0, seconds: 300, least_ink: 0.005,"
+            " processes: {browsers: 2, displays: 1}, thumbnail: 64}\n",
             encoding="utf-8",
         )
         return execute("environments", root=tmp_path)
