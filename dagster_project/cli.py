@@ -283,6 +283,23 @@ def play(
 
 
 @app.command()
+def probe(
+    name: Annotated[str, typer.Argument(metavar="APP", help="id of an app of the catalogue")],
+    tasks: Annotated[int, typer.Option(min=0, help="how many tasks to propose and prove")] = 12,
+    seed: Annotated[int, typer.Option(help="of the tasks")] = 1,
+) -> None:
+    """Probe one app and prove a few tasks on it, as the stages do with all. Writes nothing."""
+    root = _root()
+    from dagster_project.trial import report
+
+    lines, works = report(root, name, tasks, seed)
+    for line in lines:
+        print(line)
+    if not works:
+        sys.exit(1)
+
+
+@app.command()
 def export(
     what: Annotated[str, typer.Argument(metavar="grounding", help="which samples")],
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="is made; must be empty if it is there")],
