@@ -217,6 +217,21 @@ def test_dates_and_switches_are_texts_where_they_look_like_texts(tmp_path: Path)
 # --- at work ----------------------------------------------------------------------------------------------------------
 
 
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    controls = "[{row: A, icon: wrench}, {row: B, when: gone}, {button: C, dialog: d}]"
+    body = f"icon: gear\nscreens: {{a: {{controls: {controls}}}}}\ndialogs: {{d: {{title: '{{gone}}', controls: []}}}}\n"
+    path.write_text(HEAD + body, encoding="utf-8")
+    with pytest.raises(ParameterError) as caught:
+        load_spec(path)
+    assert [line.partition("; known")[0] for line in str(caught.value).splitlines()] == [
+        "toy.yaml: icon: no icon 'gear'",
+        "toy.yaml: dialog:d: no name 'gone'",
+        "toy.yaml: a, row 'A': no icon 'wrench'",
+        "toy.yaml: a, row 'B': no name 'gone'",
+    ]
+
+
 @pytest.fixture(scope="module")
 def plants(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The example of the guide, as a reader would save it."""

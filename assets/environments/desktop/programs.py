@@ -155,7 +155,7 @@ def _json(value: Any) -> str:
 
 def _first(error: ValidationError) -> str:
     trouble = error.errors()[0]
-    return f"{'.'.join(map(str, trouble['loc'])) or 'top'}: {trouble['msg']}"
+    return f"{'.'.join(map(str, trouble['loc'])) or 'top'}: {trouble['msg'].removeprefix('Value error, ')}"
 
 
 # --- a running program -----------------------------------------------------------------------------------------------
