@@ -220,7 +220,9 @@ def test_dates_and_switches_are_texts_where_they_look_like_texts(tmp_path: Path)
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     path = tmp_path / "toy.yaml"
     controls = "[{row: A, icon: wrench}, {row: B, when: gone}, {button: C, dialog: d}]"
-    body = f"icon: gear\nscreens: {{a: {{controls: {controls}}}}}\ndialogs: {{d: {{title: '{{gone}}', controls: []}}}}\n"
+    body = (
+        f"icon: gear\nscreens: {{a: {{controls: {controls}}}}}\ndialogs: {{d: {{title: '{{gone}}', controls: []}}}}\n"
+    )
     path.write_text(HEAD + body, encoding="utf-8")
     with pytest.raises(ParameterError) as caught:
         load_spec(path)
