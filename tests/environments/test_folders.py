@@ -53,7 +53,7 @@ def test_the_folder_of_a_dead_owner_goes_with_what_runs_in_it_and_that_of_a_livi
         own.end()
         assert list(temporary.iterdir()) == [kept]
     finally:
-        for process in (dead, living, *orphans):
+        for process in (living, *orphans):
             process.kill()
             process.wait()
     sweep()
