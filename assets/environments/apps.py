@@ -794,31 +794,43 @@ class Head:
 
 @cache
 def load_heads() -> dict[str, Head]:
-    """Every shipped spec's head by id, sorted. Reads no further than the first line that opens a block.
+    """Every shipped spec's head by id, sorted.
 
     Raises:
-        ParameterError: a head lacks something, or its id is not its file's name.
+        ParameterError: a head is broken, or its id is not its file's name.
     """
-    heads: dict[str, Head] = {}
-    for path in sorted(FOLDER.glob("*.yaml")):
-        lines: dict[str, str] = {}
+    return {path.stem: read_head(path) for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def read_head(path: Path) -> Head:
+    """The head of a spec. Reads no further than the first line that opens a block.
+
+    Raises:
+        ParameterError: it lacks something or has what can't be, or its id is not its file's name.
+    """
+    found: dict[str, str] = {}
+    try:
         with path.open(encoding="utf-8") as file:
             for line in file:
-                name, colon, value = line.partition(":")
-                if not colon or not value.strip() or line[0] in " #-":
-                    if line.strip() and line[0] not in " #-":
-                        break
+                if not line.strip() or line[0] in " #-":
                     continue
-                lines[name] = value.strip().strip("\"'")
-        known = {name: lines[name] for name in Head.__dataclass_fields__ if name in lines}
-        try:
-            head = Head(**known)
-        except TypeError as error:
-            raise ParameterError(f"{path.name}: its first lines must name id, title, platform, …: {error}") from None
-        if head.id != path.stem:
-            raise ParameterError(f"{path.name}: its id is '{head.id}'")
-        heads[head.id] = head
-    return heads
+                name, _, value = line.partition(":")
+                plain = value.partition(" #")[0].strip()
+                if not plain:
+                    break
+                if name in Head.__dataclass_fields__:
+                    # There are hundreds of heads, and YAML is slow.
+                    found[name] = str(yaml.load(value, Loader=_Loader)) if plain[0] in "\"'" else plain
+        head = Head(**found)
+    except (yaml.YAMLError, TypeError) as error:
+        raise ParameterError(f"{path.name}: its first lines must name id, title, platform, …: {error}") from None
+    if head.id != path.stem:
+        raise ParameterError(f"{path.name}: its id is '{head.id}'; it must be the file's name")
+    for name in ("platform", "locale", "split", "scale"):
+        choices = get_args(AppSpec.model_fields[name].annotation)
+        if getattr(head, name) not in choices:
+            raise ParameterError(f"{path.name}: {name}: '{getattr(head, name)}' is none of {', '.join(choices)}")
+    return head
 
 
 @cache
