@@ -62,6 +62,7 @@ def run(
     project = _project(root)
     addresses = _select(project, stages or [], only)
 
+    from assets.environments.workers import sweep
     from dagster_project import history, launch
     from dagster_project.ablation import Ablation
     from dagster_project.automation import Automation
@@ -72,6 +73,7 @@ def run(
     check_parameters(project, {"worker": Worker, "automation": Automation, "ablation": Ablation, "ui": Pages})
     instance = launch.open_instance(root)
     launch.end_dead_runs(instance)
+    sweep()
     from dagster_project.definitions import defs
 
     outcomes = launch.materialise_lineage(defs, project, instance, addresses, _print_outcome, _print_start)
@@ -283,6 +285,23 @@ def play(
         root, name, out or root / "data" / "played", read_size(size), seed, lambda address: print(address, flush=True)
     )
     print(f"recorded in {folder}" if folder else "nothing was done, so nothing is recorded")
+
+
+@app.command()
+def probe(
+    name: Annotated[str, typer.Argument(metavar="APP", help="id of an app of the catalogue")],
+    tasks: Annotated[int, typer.Option(min=0, help="how many tasks to propose and prove")] = 12,
+    seed: Annotated[int, typer.Option(help="of the tasks")] = 1,
+) -> None:
+    """Probe one app and prove a few tasks on it, as the stages do with all. Writes nothing."""
+    root = _root()
+    from dagster_project.trial import report
+
+    lines, works = report(root, name, tasks, seed)
+    for line in lines:
+        print(line)
+    if not works:
+        sys.exit(1)
 
 
 @app.command()

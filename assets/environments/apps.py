@@ -14,7 +14,7 @@ Many full apps are made from an archetype (`archetypes.py`), which expands to on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -582,29 +582,52 @@ class _FullCheck:
         self.known = {*self.values, *spec.computed, *ALWAYS}.union(*self.lists.values(), set())
 
     def run(self) -> None:
-        for name, rows in self.spec.lists.items():
-            for number, row in enumerate(rows):
-                where = f"lists.{name}.{number}"
-                if not isinstance(row, Mapping):
-                    raise ValueError(f"{where}: a row of a full app is a record of fields, not '{row}'")
-                self._all(where, "field", row, self.lists[name])
-        for name, computed in self.spec.computed.items():
-            self._list(f"computed.{name}", computed.count or computed.sum)
-            self._all(f"computed.{name}", "field", computed.of, self.lists[computed.count or computed.sum])
-            self._all(f"computed.{name}", "value", (*computed.plus, *filter(None, [computed.times])), self.known)
-            self._condition(f"computed.{name}", computed.where)
-        for name, screen in self.spec.screens.items():
-            for text in (screen.title or "", screen.note):
-                self._text(name, text)
-            if screen.failure is not None:
-                self._condition(name, screen.failure.when)
-            self._once(name, (*screen.top, *screen.side, *screen.controls, *screen.bottom))
-        for name, dialog in self.spec.dialogs.items():
-            for text in (dialog.title, dialog.text):
-                self._text(f"dialog:{name}", text)
-            self._once(f"dialog:{name}", dialog.controls)
-        for place, control in self.spec.all_controls():
-            self._control(f"{place}, {control.kind} '{control.label}'", control)
+        """Check all parts.
+
+        Raises:
+            ValueError: what is wrong with each of them, a line each.
+        """
+        spec, problems = self.spec, list[str]()
+        checks: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
+            (self._icon, ("icon", spec.icon)),
+            *((self._rows, (name, rows)) for name, rows in spec.lists.items()),
+            *((self._computed, (f"computed.{name}", computed)) for name, computed in spec.computed.items()),
+            *((self._screen, (name, screen)) for name, screen in spec.screens.items()),
+            *((self._dialog, (f"dialog:{name}", dialog)) for name, dialog in spec.dialogs.items()),
+            *((self._control, (f"{at}, {one.kind} '{one.label}'", one)) for at, one in spec.all_controls()),
+        ]
+        for check, part in checks:
+            try:
+                check(*part)
+            except ValueError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError("\n".join(dict.fromkeys(problems)))
+
+    def _rows(self, name: str, rows: Iterable[Any]) -> None:
+        for number, row in enumerate(rows):
+            where = f"lists.{name}.{number}"
+            if not isinstance(row, Mapping):
+                raise ValueError(f"{where}: a row of a full app is a record of fields, not '{row}'")
+            self._all(where, "field", row, self.lists[name])
+
+    def _computed(self, where: str, computed: Computed) -> None:
+        self._list(where, computed.count or computed.sum)
+        self._all(where, "field", computed.of, self.lists[computed.count or computed.sum])
+        self._all(where, "value", (*computed.plus, *filter(None, [computed.times])), self.known)
+        self._condition(where, computed.where)
+
+    def _screen(self, name: str, screen: Screen) -> None:
+        for text in (screen.title or "", screen.note):
+            self._text(name, text)
+        if screen.failure is not None:
+            self._condition(name, screen.failure.when)
+        self._once(name, (*screen.top, *screen.side, *screen.controls, *screen.bottom))
+
+    def _dialog(self, name: str, dialog: Dialog) -> None:
+        for text in (dialog.title, dialog.text):
+            self._text(name, text)
+        self._once(name, dialog.controls)
 
     def _control(self, where: str, control: Control) -> None:
         if control.kind == "list" and control.label not in self.lists:
@@ -653,10 +676,12 @@ class _FullCheck:
             self._condition(where, update.where)
         for name in (*control.purge, *filter(None, [control.move, control.marks])):
             self._list(where, name)
-        icons = [control.icon, control.empty.icon if control.empty else ""]
-        for icon in icons:
-            if icon and "{" not in icon and icon not in load_icons():
-                raise ValueError(f"{where}: no icon '{icon}'; known: {', '.join(load_icons())}")
+        for icon in (control.icon, control.empty.icon if control.empty else ""):
+            self._icon(where, icon)
+
+    def _icon(self, where: str, icon: str) -> None:
+        if icon and "{" not in icon and icon not in load_icons():
+            raise ValueError(f"{where}: no icon '{icon}'; known: {', '.join(load_icons())}")
 
     def _once(self, place: str, controls: Iterable[Control]) -> None:
         seen: set[tuple[str, str]] = set()
@@ -719,8 +744,12 @@ def load_spec(path: Path) -> AppSpec:
     try:
         return AppSpec.model_validate(document)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, item['loc'])) or 'spec'}: {item['msg']}" for item in error.errors()]
-        raise ParameterError("\n".join(f"{path.name}: {problem}" for problem in problems)) from None
+        problems = [
+            ": ".join(filter(None, [path.name, ".".join(map(str, item["loc"])), line]))
+            for item in error.errors()
+            for line in item["msg"].removeprefix("Value error, ").splitlines()
+        ]
+        raise ParameterError("\n".join(problems)) from None
 
 
 class _Loader(YamlLoader):
@@ -766,31 +795,43 @@ class Head:
 
 @cache
 def load_heads() -> dict[str, Head]:
-    """Every shipped spec's head by id, sorted. Reads no further than the first line that opens a block.
+    """Every shipped spec's head by id, sorted.
 
     Raises:
-        ParameterError: a head lacks something, or its id is not its file's name.
+        ParameterError: a head is broken, or its id is not its file's name.
     """
-    heads: dict[str, Head] = {}
-    for path in sorted(FOLDER.glob("*.yaml")):
-        lines: dict[str, str] = {}
+    return {path.stem: read_head(path) for path in sorted(FOLDER.glob("*.yaml"))}
+
+
+def read_head(path: Path) -> Head:
+    """The head of a spec. Reads no further than the first line that opens a block.
+
+    Raises:
+        ParameterError: it lacks something or has what can't be, or its id is not its file's name.
+    """
+    found: dict[str, str] = {}
+    try:
         with path.open(encoding="utf-8") as file:
             for line in file:
-                name, colon, value = line.partition(":")
-                if not colon or not value.strip() or line[0] in " #-":
-                    if line.strip() and line[0] not in " #-":
-                        break
+                if not line.strip() or line[0] in " #-":
                     continue
-                lines[name] = value.strip().strip("\"'")
-        known = {name: lines[name] for name in Head.__dataclass_fields__ if name in lines}
-        try:
-            head = Head(**known)
-        except TypeError as error:
-            raise ParameterError(f"{path.name}: its first lines must name id, title, platform, …: {error}") from None
-        if head.id != path.stem:
-            raise ParameterError(f"{path.name}: its id is '{head.id}'")
-        heads[head.id] = head
-    return heads
+                name, _, value = line.partition(":")
+                plain = value.partition(" #")[0].strip()
+                if not plain:
+                    break
+                if name in Head.__dataclass_fields__:
+                    # There are hundreds of heads, and YAML is slow.
+                    found[name] = str(yaml.load(value, Loader=_Loader)) if plain[0] in "\"'" else plain
+        head = Head(**found)
+    except (yaml.YAMLError, TypeError) as error:
+        raise ParameterError(f"{path.name}: its first lines must name id, title, platform, …: {error}") from None
+    if head.id != path.stem:
+        raise ParameterError(f"{path.name}: its id is '{head.id}'; it must be the file's name")
+    for name in ("platform", "locale", "split", "scale"):
+        choices = get_args(AppSpec.model_fields[name].annotation)
+        if getattr(head, name) not in choices:
+            raise ParameterError(f"{path.name}: {name}: '{getattr(head, name)}' is none of {', '.join(choices)}")
+    return head
 
 
 @cache

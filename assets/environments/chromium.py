@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from assets.environments.folders import OwnedFolder
 from assets.environments.gate import Gate
 from assets.errors import InfrastructureError, MissingProgramError
 
@@ -352,7 +353,8 @@ class _Driver:
 
         # Chromium puts a socket in there, whose path may have 107 characters.
         place = tempfile.gettempdir()
-        self.folder = Path(tempfile.mkdtemp(prefix="hesper-", dir=place if len(place) <= _PLACE_LENGTH else "/tmp"))
+        self._owned = OwnedFolder("chromium", place if len(place) <= _PLACE_LENGTH else "/tmp")
+        self.folder = self._owned.path
         self._reaper = subprocess.Popen(
             ["/bin/sh", "-c", _REAP, "hesper-reaper", str(self.folder)],
             stdin=subprocess.PIPE,
@@ -387,9 +389,10 @@ class _Driver:
             self.playwright.stop()
             self._of_thread.driver = None
             self._reaper.communicate()
+            self._owned.remove()
 
 
-_PLACE_LENGTH = 48
+_PLACE_LENGTH = 39
 
 _REAP = """trap '' INT TERM HUP
 cat > /dev/null

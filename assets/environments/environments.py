@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+class Processes(StageParameters):
+    """How many are at work at once. Browsers keep the processor busy; displays mostly wait for their programs."""
+
+    browsers: PositiveInt
+    displays: PositiveInt
+
+
 class Parameters(StageParameters):
     """What to probe.
 
@@ -48,7 +55,7 @@ class Parameters(StageParameters):
         waits: how often to Wait for something to act on, on a screen that begins without.
         seconds: time for one app, after which its browser or display counts as hung.
         least_ink: share of the pixels that must differ from the commonest colour, or the screen counts as blank.
-        processes: browsers and displays at work at once.
+        processes: how many browsers and how many displays are at work at once.
         thumbnail: side of a picture of the contact sheet, in pixels.
     """
 
@@ -61,7 +68,7 @@ class Parameters(StageParameters):
     waits: NonNegativeInt
     seconds: PositiveFloat
     least_ink: PositiveFloat
-    processes: PositiveInt
+    processes: Processes
     thumbnail: PositiveInt
 
 
@@ -109,10 +116,18 @@ def run(stage: Stage[Parameters]) -> None:
     # What takes longest comes first, so that the processes end together.
     jobs = sorted(
         (Job(app, screen_of(app, screen, parameters), parameters) for app in apps),
-        key=lambda job: (job.app.kind != "desktop", job.app.scale != "full", job.app.platform, job.app.id),
+        key=lambda job: (job.app.scale != "full", -len(job.app.screens), job.app.id),
     )
     phone = stage.section("phone", PhoneParameters)
-    found = spread(jobs, probe_app, screen, parameters.processes, parameters.attempts, parameters.seconds, lost, phone)
+
+    def kind(job: Job) -> str:
+        if job.app.platform == "desktop":
+            return "displays"
+        return "phone" if job.app.platform == "mobile" and phone.adb else "browsers"
+
+    # A phone that was named is one, and takes one app at a time.
+    most = {"phone": 1, **parameters.processes.model_dump()}
+    found = spread(jobs, probe_app, screen, most, parameters.attempts, parameters.seconds, lost, phone, kind)
     probes: dict[str, Probe] = {}
     for index, probe in stage.progress(found, "apps", total=len(jobs)):
         probes[jobs[index].app.id] = probe
@@ -226,7 +241,8 @@ def _probe(session: Session, job: Job) -> Probe:
         return broken("the screen is blank")
     if not elements:
         return broken("nothing on the screen can be acted on")
-    session.act(Action("Click", point=from_pixel(*elements[0].center, *job.size)))
+    size = (first.width, first.height)  # a phone that was named has its own
+    session.act(Action("Click", point=from_pixel(*elements[0].center, *size)))
     touched, snapshot = (session.observe().png, session.digest()), session.snapshot()
     begin()
     if session.digest() != digest:
@@ -238,7 +254,7 @@ def _probe(session: Session, job: Job) -> Probe:
         return broken("a snapshot does not come back as it was")
     if app.screens:
         begin()
-        done = walk(session, app.screens, hints(app), job.size, job.parameters.actions)
+        done = walk(session, app.screens, hints(app), size, job.parameters.actions)
         known = replace(known, reached=tuple(done.reached), actions=done.actions)
         if len(known.reached) < len(app.screens):
             missing = ", ".join(screen for screen in app.screens if screen not in known.reached)

@@ -162,14 +162,19 @@ class _Explorer:
                 after = self._session.state()
                 if after == before:
                     continue
-                there, stayed = self._moment(after), places(after) == places(before)
-                if _data(after) != _data(before) and self._pressed[element.id] == 1:
+                stayed = places(after) == places(before)
+                changed = _data(after) != _data(before) and self._pressed[element.id] == 1
+                if changed:
                     self._tries.clear()  # what led nowhere may lead on now: a list may have another row
-                    self._plan(_CHANGED if stayed else _SENT, there)
-                if self._arrive(after) or self._is_new(after, before):
-                    self._go_on(there)
-                elif stayed:  # what was locked here may be open now
-                    self._plan(_CHANGED, there)
+                leads_on = self._arrive(after) or self._is_new(after, before)
+                if changed or leads_on or stayed:
+                    there = self._moment(after)
+                    if changed:
+                        self._plan(_CHANGED if stayed else _SENT, there)
+                    if leads_on:
+                        self._go_on(there)
+                    elif stayed:  # what was locked here may be open now
+                        self._plan(_CHANGED, there)
                 self._left = here.snapshot
 
     def _fill(self, start: _Moment) -> None:

@@ -14,10 +14,13 @@ import time
 
 
 def carriers(text: str, whole: bool = True) -> list[int]:
-    """Ids of the other living processes whose environment holds a text: as a whole `NAME=value`, or anywhere in it."""
-    wanted = os.fsencode(text)
-    if whole:
-        wanted = b"\0" + wanted + b"\0"
+    """Ids of the other living processes whose environment holds a text.
+
+    Args:
+        whole: the text is a whole `NAME=value`; else it is the path that a value is or begins with.
+    """
+    wanted = [f"\0{text}\0"] if whole else [f"={text}\0", f"={text}/"]
+    texts = [os.fsencode(each) for each in wanted]
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -26,13 +29,13 @@ def carriers(text: str, whole: bool = True) -> list[int]:
                     environment = stream.read()
             except OSError:
                 continue  # it is gone, or somebody else's
-            if wanted in b"\0" + environment + b"\0":
+            if any(each in b"\0" + environment + b"\0" for each in texts):
                 found.append(int(name))
     return found
 
 
 def end(text: str, seconds: float = 10.0, whole: bool = True) -> list[int]:
-    """Kill the carriers of a text, also those that are born meanwhile; returns those that stayed.
+    """Kill the carriers of a text, also those that are born meanwhile; returns those that stayed. `whole` as there.
 
     A process shows no environment while it turns into another program, so one look that finds none is not enough.
     """

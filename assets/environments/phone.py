@@ -75,7 +75,7 @@ class PhoneSession:
     its state is `package` and `activity` in the foreground, the digest of the `screen`, and the last three.
 
     Args:
-        size: width and height of a simulated phone's screen, in pixels; a real one has its own.
+        size: width and height of a simulated phone's screen, in pixels; one that `phone` names has its own.
         specs: the apps of a simulated phone; those that ship without it.
         wait_seconds: how long a Wait lasts.
         hold_seconds: how long a LongPress lasts.
@@ -310,6 +310,8 @@ class PhoneSession:
         self._keyboard = phone.shell("settings get secure default_input_method").decode().strip()
         self._simulated = phone.run("hesper apps")[0] == 0
         self._phone = phone
+        if self._parameters.adb:
+            self._screen()  # which tells its size
 
     def _documents(self) -> dict[str, Any] | None:
         """The session's own apps, as the phone reads them."""

@@ -266,17 +266,20 @@ def put(state: dict[str, Any], path: str, value: Any, defaults: Mapping[str, Any
         ParameterError: the state has no such place.
     """
     *parents, last = path.split(".")
-    place = state
-    for depth, key in enumerate(parents):
-        if parents[:depth] == ["apps"] and key not in place and key in defaults:
-            place[key] = copy.deepcopy(defaults[key])
-        if not isinstance(place, dict) or key not in place:
-            raise ParameterError(f"the initial state sets '{path}', but there is no '{key}'; known: {_names(place)}")
-        place = place[key]
-    if not isinstance(place, dict) or last not in place:
-        raise ParameterError(f"the initial state sets '{path}', but there is no '{last}'; known: {_names(place)}")
-    place[last] = value
+    place: Any = state
+    for depth, name in enumerate(parents):
+        if parents[:depth] == ["apps"] and name not in place and name in defaults:
+            place[name] = copy.deepcopy(defaults[name])
+        place = place[_key(place, name, path)]
+    place[_key(place, last, path)] = value
 
 
-def _names(place: Any) -> str:
-    return ", ".join(sorted(place)) if isinstance(place, dict) else type(place).__name__
+def _key(place: Any, name: str, path: str) -> str | int:
+    """A name on a path as the key of a mapping, or as the number of a list's row from 0 on."""
+    if isinstance(place, dict) and name in place:
+        return name
+    if isinstance(place, list) and name.isdecimal() and int(name) < len(place):
+        return int(name)
+    rows = f"{len(place)} rows from 0 on" if isinstance(place, list) else type(place).__name__
+    known = ", ".join(sorted(place)) if isinstance(place, dict) else rows
+    raise ParameterError(f"the initial state sets '{path}', but there is no '{name}'; known: {known}")

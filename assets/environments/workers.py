@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import multiprocessing
 import os
 import shutil
@@ -13,11 +12,13 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from assets.environments import keeper
+from assets.environments import folders
+from assets.environments.folders import OwnedFolder
 from assets.environments.session import Session, open_session
 from assets.errors import HesperError, InfrastructureError
 
@@ -55,7 +56,9 @@ class Sessions:
         return self.several(platform, app, 1, size)[0]
 
     def several(self, platform: str, app: str, count: int, size: tuple[int, int] | None = None) -> list[Session]:
-        """Sessions that can all play this app, for episodes side by side."""
+        """Sessions that can all play this app, for episodes side by side: `count`, or the one phone that was named."""
+        if platform == "mobile" and self.phone is not None and self.phone.adb:
+            count = 1
         kind = "miniwob" if app.startswith("miniwob/") else platform
         size = self.size if size is None else size
         opened = self._open.setdefault((kind, size), [])
@@ -77,11 +80,12 @@ def spread(
     items: Iterable[Item],
     function: Callable[[Sessions, Item], Result],
     size: tuple[int, int],
-    processes: int,
+    processes: int | Mapping[str, int],
     attempts: int = 2,
     seconds: float | None = None,
     lost: Callable[[Item, InfrastructureError], Result] | None = None,
     phone: PhoneParameters | None = None,
+    kind: Callable[[Item], str] = lambda item: "",
 ) -> Iterator[tuple[int, Result]]:
     """Call `function(sessions, item)` on every item; yields (index, result) as they come.
 
@@ -90,66 +94,95 @@ def spread(
     process had started goes on running, and none of its files stay.
 
     Args:
+        processes: how many are at work at once; by kind, where items of several kinds go on beside each other. Items of
+            one kind are begun in their order.
         lost: makes the result of an item that was given up; without it that is an error.
-        phone: which phone is driven; simulated ones without it.
+        phone: which phone is driven; simulated ones without it. There is one phone of that name: where `processes` is a
+            number, one process works.
+        kind: of an item, where `processes` tells kinds apart.
 
     Raises:
         HesperError: `function` raised it, or (InfrastructureError) an item was given up.
     """
     everything = list(items)
-    waiting = deque(range(len(everything)))
+    if isinstance(processes, int):
+        processes = {"": 1 if phone is not None and phone.adb else processes}
+    lanes = {name: _Lane(most) for name, most in processes.items()}
+    for index, item in enumerate(everything):
+        lanes[kind(item)].waiting.append(index)
     lives: Counter[int] = Counter()
     busy: dict[Connection, _Worker] = {}
-    idle: list[_Worker] = []
+
+    def employ(lane: _Lane) -> None:
+        """Let a process of the lane begin what waits longest there."""
+        worker = lane.idle.pop() if lane.idle else _Worker(function, size, phone, lane)
+        lane.busy += 1
+        busy[worker.connection] = worker
+        worker.give(lane.waiting[0], everything[lane.waiting.popleft()], seconds)
+
     sweep()
     try:
-        while waiting or busy:
-            while waiting and len(busy) < processes:
-                worker = idle.pop() if idle else _Worker(function, size, phone)
-                busy[worker.connection] = worker
-                worker.give(waiting[0], everything[waiting.popleft()], seconds)
+        while busy or any(lane.waiting for lane in lanes.values()):
+            for lane in lanes.values():
+                while lane.waiting and lane.busy < lane.most:
+                    employ(lane)
             for ready in _ready(busy, seconds):
                 worker = busy[ready]
                 answer = worker.answer()
                 del busy[ready]
+                worker.lane.busy -= 1
                 if answer is None:
                     worker.end()
                     lives[worker.index] += 1
                     if lives[worker.index] < attempts:
-                        waiting.appendleft(worker.index)
+                        worker.lane.waiting.appendleft(worker.index)
                         continue
                     trouble = InfrastructureError(f"{worker.trouble}, {attempts} times in a row")
                     if lost is None:
                         raise trouble
                     yield worker.index, lost(everything[worker.index], trouble)
                     continue
-                idle.append(worker)
+                worker.lane.idle.append(worker)
                 result, error = answer
                 if error is not None:
                     raise error
                 index = worker.index
-                if waiting:  # the process works on while the caller does something with the result
-                    busy[idle.pop().connection] = worker
-                    worker.give(waiting[0], everything[waiting.popleft()], seconds)
+                if worker.lane.waiting:  # the process works on while the caller does something with the result
+                    employ(worker.lane)
                 yield index, result
     finally:
-        for worker in [*busy.values(), *idle]:
+        workers = [*busy.values(), *(worker for lane in lanes.values() for worker in lane.idle)]
+        for worker in workers:
             worker.connection.close()
-        for worker in [*busy.values(), *idle]:
+        for worker in workers:
             worker.end(patience=10)
+
+
+@dataclass
+class _Lane:
+    """Items of one kind: those that wait, and the processes that work on them, `most` at once."""
+
+    most: int
+    waiting: deque[int] = field(default_factory=deque)
+    idle: list[_Worker] = field(default_factory=list)
+    busy: int = 0
 
 
 class _Worker:
     """A process with sessions of its own, and a folder that holds all its temporary files and goes with it."""
 
     def __init__(
-        self, function: Callable[[Sessions, Any], Any], size: tuple[int, int], phone: PhoneParameters | None
+        self,
+        function: Callable[[Sessions, Any], Any],
+        size: tuple[int, int],
+        phone: PhoneParameters | None,
+        lane: _Lane,
     ) -> None:
+        self.lane = lane
         context = multiprocessing.get_context("spawn")
-        self.folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
-        self._lock = _locked(self.folder)
+        self.folder = OwnedFolder("worker")
         self.connection, there = context.Pipe()
-        self.process = context.Process(target=_work, args=(there, function, size, self.folder, phone), daemon=True)
+        self.process = context.Process(target=_work, args=(there, function, size, self.folder.path, phone), daemon=True)
         self.process.start()
         there.close()
         self.index = -1
@@ -183,8 +216,7 @@ class _Worker:
             self.process.kill()
             self.process.join()
         self.connection.close()
-        _remove(self.folder)
-        os.close(self._lock)
+        self.folder.end()
 
 
 def _ready(busy: Mapping[Connection, _Worker], seconds: float | None) -> list[Connection]:
@@ -230,38 +262,9 @@ def _work(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# --- what a killed process leaves ------------------------------------------------------------------------------------
-
-_FOLDER = "hesper-worker-"
-
-
 def sweep() -> None:
-    """End and remove what processes left behind that were killed together with the one that watched over them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        try:
-            lock = _locked(folder)
-        except OSError:
-            continue  # in use
-        _remove(folder)
-        os.close(lock)
+    """End and remove what was left behind by processes that were killed together with all that watched over them."""
+    from assets.environments.desktop import place
 
-
-def _locked(folder: Path) -> int:
-    """An open file that says the folder is in use, for as long as this process lives.
-
-    Raises:
-        OSError: another process says so.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _remove(folder: Path) -> None:
-    """End every process whose environment names the folder (as TMPDIR, as HOME or in a marker), and remove it."""
-    keeper.end(str(folder), whole=False)
-    shutil.rmtree(folder, ignore_errors=True)
+    folders.sweep()
+    place.sweep()

@@ -186,7 +186,8 @@ class _Source:
         self._arrangement += 1
         rng = self._stage.rng(self._app["id"], self._arrangement)
         family: list[Candidate] = []
-        for candidate in _drawn(self._candidates(rng), self._findings.weights, self._stage.parameters, rng):
+        found = candidates(self._app, self._neighbours, self._arrangement, self._stage.parameters, rng)
+        for candidate in _drawn(found, self._findings.weights, self._stage.parameters, rng):
             if len(family) == size:
                 break
             earlier = self._duplicates.of(candidate.task.app, candidate.target)
@@ -197,18 +198,26 @@ class _Source:
                 family.append(candidate)
         return family
 
-    def _candidates(self, rng: random.Random) -> list[Candidate]:
-        parameters = self._stage.parameters
-        if self._app["platform"] == "desktop":
-            known = {program.id: program for program in load_desktop_apps()}
-            program = known.get(self._app["id"])  # nobody has written down what can be pressed in a full one
-            return desktop_candidates(program, self._arrangement, parameters.toggles, rng) if program else []
-        if self._app["scale"] == "full":
-            return full_candidates(find_spec(self._app["id"]), self._arrangement, rng)
-        spec = load_specs()[self._app["id"]]
-        themes = sorted(name for name, theme in load_themes().items() if theme.split == spec.split)
-        neighbour = load_specs()[rng.choice(self._neighbours)] if self._neighbours else None
-        return app_candidates(spec, self._arrangement, rng.choice(themes), len(parameters.clauses), rng, neighbour)
+
+def candidates(
+    app: Mapping[str, Any], neighbours: Sequence[str], arrangement: int, parameters: Parameters, rng: random.Random
+) -> list[Candidate]:
+    """What can be asked for in one arrangement of an app; nothing where only an oracle or nobody knows its controls.
+
+    Args:
+        app: its entry in the catalogue.
+        neighbours: small apps of which one may be on the same phone.
+    """
+    if app["platform"] == "desktop":
+        known = {program.id: program for program in load_desktop_apps()}
+        program = known.get(app["id"])  # nobody has written down what can be pressed in a full one
+        return desktop_candidates(program, arrangement, parameters.toggles, rng) if program else []
+    if app["scale"] == "full":
+        return full_candidates(find_spec(app["id"]), arrangement, rng)
+    spec = load_specs()[app["id"]]
+    themes = sorted(name for name, theme in load_themes().items() if theme.split == spec.split)
+    neighbour = load_specs()[rng.choice(neighbours)] if neighbours else None
+    return app_candidates(spec, arrangement, rng.choice(themes), len(parameters.clauses), rng, neighbour)
 
 
 def _alike(app: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from assets.environments.phone import PhoneParameters
 from assets.environments.playing import Playing, new_folder
 from assets.environments.session import Session, open_session
 from assets.environments.task import TaskContract
+from assets.environments.trajectory import Screenshot
 from assets.errors import InfrastructureError, ParameterError
 from assets.stage import load_section
 from dagster_project.view.page import filled
@@ -51,11 +52,11 @@ def play(
         ParameterError: no such app.
         InfrastructureError: the environment does not start.
     """
-    app = find_app(name)
+    phone = load_section(root / "params.yaml", "phone", PhoneParameters)
+    app = find_app(name, phone)
     agent = load_section(root / "params.yaml", "agent", AgentParameters)
     if size is None:
         size = screen_of(app, agent.screen, load_section(root / "params.yaml", "environments", Parameters))
-    phone = load_section(root / "params.yaml", "phone", PhoneParameters)
     table = _Table(app, size, out, seed, agent.coordinate_digits, phone)
     table.start()
     try:
@@ -74,12 +75,15 @@ def play(
     return table.folder if (table.folder / "episodes.parquet").is_file() else None
 
 
-def find_app(name: str) -> AppInfo:
-    """The app of this id.
+def find_app(name: str, phone: PhoneParameters) -> AppInfo:
+    """The app of this id; on a phone that was named, also one of those that `phone.apps` names.
 
     Raises:
         ParameterError: there is none; the message names the nearest.
     """
+    if phone.adb and name in phone.apps:
+        locale = "en" if name.isascii() else "zh"
+        return AppInfo(name, "mobile", "phone", name, locale, "train", "", "full", phone.apps[name], ())
     apps = {app.id: app for app in catalogue()}
     if name in apps:
         return apps[name]
@@ -104,20 +108,20 @@ class _Table(threading.Thread):
             identity, app.platform, app.id, app.locale, "", initial_state=initial, split=app.split
         )
         self._requests: queue.Queue[tuple[Callable[[Playing], Any], Future[Any]] | None] = queue.Queue()
-        self._begun: Future[str] = Future()
+        self._begun: Future[tuple[str, Screenshot]] = Future()
         self.about: dict[str, Any] = {}
 
     def start(self) -> None:
         """Open the session; returns when the first screen is there."""
         super().start()
-        instruction = self._begun.result()
+        instruction, first = self._begun.result()
         actions = sorted(name for name, form in ACTIONS.items() if self._app.platform in form.platforms)
         self.about = {
             "app": self._app.id,
             "title": self._app.title,
             "platform": self._app.platform,
-            "width": self._size[0],
-            "height": self._size[1],
+            "width": first.width,
+            "height": first.height,
             "actions": actions,
             "instruction": instruction,
             "folder": str(self.folder),
@@ -137,7 +141,7 @@ class _Table(threading.Thread):
                 utterance = _utterance(session)
                 if utterance:
                     playing.name(utterance)
-                self._begun.set_result(utterance)
+                self._begun.set_result((utterance, playing.screenshot))
             except Exception as error:
                 self._begun.set_exception(error)
                 return

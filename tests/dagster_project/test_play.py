@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from playwright.sync_api import Page, sync_playwright
 
 from assets.agent.actions import action_from_row
 from assets.agent.grammar import parse_response
+from assets.environments.adb.phones import Phones
 from assets.environments.chromium import find_chromium
 from assets.environments.trajectory import episodes_schema, steps_schema
 
@@ -27,13 +30,13 @@ PROJECT = Path(__file__).parents[2]
 
 
 @contextmanager
-def playing(app: str, out: Path, temporary: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def playing(app: str, out: Path, temporary: Path, root: Path = PROJECT) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The running command and its address."""
     temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "dagster_project.cli", "play", app, "--out", str(out), "--size", "192x192"],
         cwd=PROJECT,
-        env={**os.environ, "TMPDIR": str(temporary), "HESPER_ROOT": str(PROJECT)},
+        env={**os.environ, "TMPDIR": str(temporary), "HESPER_ROOT": str(root)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -133,6 +136,30 @@ def test_other_platforms_are_played_too(app: str, person: Page, tmp_path: Path) 
     assert steps[0]["actions"][0]["point"] == [500, 500]
     if app.startswith("miniwob/"):
         assert episode["instruction"] == "Click the button."
+
+
+def test_an_app_of_a_phone_that_is_named_is_played_though_the_phone_has_nothing_of_ours(tmp_path: Path) -> None:
+    with closing(Phones()) as elsewhere:
+        serial = elsewhere.add((180, 240), program=False)
+        named = {"adb": f"127.0.0.1:{elsewhere.port}", "serial": serial, "apps": {"信息": "org.hesper.mail_en"}}
+        root = tmp_path / "project"
+        root.mkdir()
+        (root / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
+        parameters = yaml.safe_load((PROJECT / "params.yaml").read_text(encoding="utf-8"))
+        parameters["phone"] = {**named, "settle_seconds": 0.0}
+        (root / "params.yaml").write_text(yaml.safe_dump(parameters), encoding="utf-8")
+        with playing("信息", tmp_path / "played", tmp_path / "tmp", root) as (process, address):
+            with urllib.request.urlopen(f"{address}screen", timeout=120) as answer:
+                assert struct.unpack(">II", answer.read()[16:24]) == (180, 240)
+            home = json.dumps({"action": "PressHome()"}).encode()
+            urllib.request.urlopen(f"{address}act", home, timeout=120).close()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 0
+    (folder,) = (tmp_path / "played").iterdir()
+    episode, (step,) = recorded(folder)
+    assert (episode["app"], episode["platform"], episode["locale"]) == ("信息", "mobile", "zh")
+    assert step["actions"][0]["name"] == "PressHome"
+    assert step["state_before"] != step["state_after"]
 
 
 def test_only_who_knows_the_address_may_play(tmp_path: Path) -> None:

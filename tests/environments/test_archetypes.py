@@ -20,11 +20,13 @@ from assets.environments.apps import (
     AppSpec,
     Clause,
     find_spec,
+    head_of,
     load_heads,
     load_icons,
     load_looks,
     load_spec,
     parse_condition,
+    read_head,
 )
 from assets.environments.archetypes import ARCHETYPES, expand, load_archetype
 from assets.environments.chromium import Chromium
@@ -206,6 +208,23 @@ def test_a_broken_spec_is_named_with_its_place(tmp_path: Path, body: str, messag
         assert "toy.yaml" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("platform: phone", "toy.yaml: platform: 'phone' is none of mobile, web"),
+        ("locale: fr  # not yet", "toy.yaml: locale: 'fr' is none of en, zh"),
+        ("id: boy", "toy.yaml: its id is 'boy'; it must be the file's name"),
+        ("title: 'Toy", "toy.yaml: its first lines must name id, title, platform, …"),
+    ],
+)
+def test_a_broken_head_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text(re.sub(rf"(?m)^{line.partition(':')[0]}: .*$", line, HEAD), encoding="utf-8")
+    with pytest.raises(ParameterError) as caught:
+        read_head(path)
+    assert message in str(caught.value)
+
+
 def test_dates_and_switches_are_texts_where_they_look_like_texts(tmp_path: Path) -> None:
     path = tmp_path / "toy.yaml"
     path.write_text(HEAD + "lists: {notes: [{title: 2026-05-18}]}\nscreens: {on: {controls: [{text: no}]}}")
@@ -217,12 +236,30 @@ def test_dates_and_switches_are_texts_where_they_look_like_texts(tmp_path: Path)
 # --- at work ----------------------------------------------------------------------------------------------------------
 
 
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    controls = "[{row: A, icon: wrench}, {row: B, when: gone}, {button: C, dialog: d}]"
+    body = (
+        f"icon: gear\nscreens: {{a: {{controls: {controls}}}}}\ndialogs: {{d: {{title: '{{gone}}', controls: []}}}}\n"
+    )
+    path.write_text(HEAD + body, encoding="utf-8")
+    with pytest.raises(ParameterError) as caught:
+        load_spec(path)
+    assert [line.partition("; known")[0] for line in str(caught.value).splitlines()] == [
+        "toy.yaml: icon: no icon 'gear'",
+        "toy.yaml: dialog:d: no name 'gone'",
+        "toy.yaml: a, row 'A': no icon 'wrench'",
+        "toy.yaml: a, row 'B': no name 'gone'",
+    ]
+
+
 @pytest.fixture(scope="module")
 def plants(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The example of the guide, as a reader would save it."""
     example = re.findall(r"```yaml\n(id: .*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[0]
     path = tmp_path_factory.mktemp("apps") / "plants-en.yaml"
     path.write_text(example, encoding="utf-8")
+    assert read_head(path) == head_of(load_spec(path)), "its comments are none of its values"
     with Page(SIZE, chromium, specs={"plants-en": load_spec(path)}) as session:
         yield session
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,21 @@ import pytest
 from PIL import Image
 
 from assets.agent.actions import Action
+from assets.environments.adb.client import Phone
+from assets.environments.adb.phones import Phones
+from assets.environments.apps import load_heads
 from assets.environments.catalogue import catalogue
-from assets.environments.environments import Job, Parameters, chosen, contact_sheet, ink, lost, probe_app, screen_of
+from assets.environments.environments import (
+    Job,
+    Parameters,
+    Processes,
+    chosen,
+    contact_sheet,
+    ink,
+    lost,
+    probe_app,
+    screen_of,
+)
 from assets.environments.session import Element, digest
 from assets.environments.task import TaskContract
 from assets.environments.trajectory import Screenshot
@@ -32,7 +46,7 @@ PARAMETERS = Parameters(
     waits=20,
     seconds=300,
     least_ink=0.005,
-    processes=1,
+    processes=Processes(browsers=1, displays=1),
     thumbnail=64,
 )
 
@@ -172,18 +186,31 @@ def test_full_apps_have_the_screen_of_their_platform() -> None:
         )
 
 
-def test_the_stage_gives_the_same_bytes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stage_gives_the_same_bytes_on_phones_of_its_own_and_on_one_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HESPER_TRACKING", "off")
     (tmp_path / "assets").symlink_to(PROJECT / "assets")
     (tmp_path / "dvc.yaml").symlink_to(PROJECT / "dvc.yaml")
-    (tmp_path / "params.yaml").write_text(
-        "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
-        "phone: {}\n"
-        "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1, attempts: 2,"
-        " actions: 200, waits: 0, seconds: 300, least_ink: 0.005, processes: 1, thumbnail: 64}\n",
-        encoding="utf-8",
-    )
-    identities = {execute("environments", root=tmp_path) for _ in range(2)}
+
+    def probed(phone: str) -> str:
+        (tmp_path / "params.yaml").write_text(
+            "seed: 7\nagent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}\n"
+            f"phone: {{{phone}}}\n"
+            "environments: {kinds: [phone, miniwob], scales: [small], screens: {mobile: [360, 720]}, most: 1,"
+            " attempts: 2, actions: 200, waits: 0, seconds: 300, least_ink: 0.005,"
+            " processes: {browsers: 2, displays: 1}, thumbnail: 64}\n",
+            encoding="utf-8",
+        )
+        return execute("environments", root=tmp_path)
+
+    identities = {probed("")}
+    with closing(Phones()) as elsewhere:
+        serial = elsewhere.add((192, 192))
+        device = Phone(("127.0.0.1", elsewhere.port), serial, 60)
+        assert json.loads(device.shell("hesper get"))["foreground"] == "launcher"
+        identities.add(probed(f"adb: '127.0.0.1:{elsewhere.port}', serial: {serial}"))
+        assert json.loads(device.shell("hesper get"))["foreground"] in load_heads()
     output = tmp_path / "data" / "environments"
     assert identities == {directory_id(output)}
     entries = json.loads((output / "catalogue.json").read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ from assets.environments.apps import AppSpec, load_specs
 from assets.environments.chromium import Chromium
 from assets.environments.phone import PhoneSession
 from assets.environments.session import Session, check
+from assets.environments.simulated import put
 from assets.environments.task import TaskContract
 from assets.errors import ParameterError
 from tests.environments.conftest import SIZE
@@ -194,6 +195,14 @@ def test_an_initial_state_is_laid_over_the_apps_own(phone: PhoneSession) -> None
         phone.reset(task("mail-en", state={"apps.mail-en.values.Mutes": True}))
     with pytest.raises(ParameterError, match="no mobile app 'mail'"):
         phone.reset(task("mail"))
+
+
+def test_a_path_of_the_initial_state_leads_into_rows() -> None:
+    state = {"apps": {"a": {"lists": {"rows": [{"done": False}, {"done": False}]}}}}
+    put(state, "apps.a.lists.rows.1.done", True, {})
+    assert state["apps"]["a"]["lists"]["rows"] == [{"done": False}, {"done": True}]
+    with pytest.raises(ParameterError, match="no '2'; known: 2 rows from 0 on"):
+        put(state, "apps.a.lists.rows.2.done", True, {})
 
 
 def test_an_arrangement_moves_controls_and_changes_nothing_else(phone: PhoneSession) -> None:

@@ -134,7 +134,7 @@ seed: 7
 agent: {screen: [192, 192], coordinate_digits: 3, system_prompt: brief, screenshots: 1}
 phone: {}
 environments: {kinds: [site], scales: [small], screens: {}, most: 2, attempts: 1, actions: 200, waits: 0, seconds: 300,
-  least_ink: 0.005, processes: 1, thumbnail: 64}
+  least_ink: 0.005, processes: {browsers: 1, displays: 1}, thumbnail: 64}
 """
 
 

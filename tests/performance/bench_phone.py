@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -118,6 +119,11 @@ def phone() -> Iterator[Comparison]:
                 note="time for each of all actions together: the ratio is how many times as many a second",
             )  # fmt: skip
 
+        yield Comparison(
+            "phone_busy_cores", f"cores that are busy while {MOST} sessions act at once, whoever keeps them busy",
+            "all there are", lambda: _busy_cores(together(MOST)), float(os.cpu_count() or 1), runs=3, unit="cores",
+        )  # fmt: skip
+
         server = session._phones
         assert server is not None
         yield Comparison(
@@ -153,6 +159,17 @@ class _PlainPage:
 
     async def close(self) -> None:
         await self.browser.close()
+
+
+def _busy_cores(work: Callable[[], None]) -> float:
+    """How many cores of the machine were busy on average while some work was done."""
+    import psutil
+
+    before, start = psutil.cpu_times(), time.perf_counter()
+    work()
+    after, seconds = psutil.cpu_times(), time.perf_counter() - start
+    idle = (after.idle - before.idle) + (after.iowait - before.iowait)
+    return (os.cpu_count() or 1) - idle / seconds
 
 
 def _proportional_megabytes(pid: int) -> float:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assets.agent.parameters import AgentParameters
+from assets.environments.adb.client import Phone
+from assets.environments.adb.phones import Phones
 from assets.environments.apps import load_specs
 from assets.environments.desktop import load_apps
 from assets.environments.task import TaskContract, task_schema, to_row
@@ -296,6 +299,13 @@ def test_the_phone_that_the_parameters_name_is_driven(project: Path) -> None:
         set_parameters(project, f"127.0.0.1:{nobody.getsockname()[1]}")
     execute("collected_trajectories", root=project)
     assert {row["outcome"] for row in table(project, "episodes")} == {"infrastructure"}
+    with closing(Phones()) as elsewhere:
+        device = Phone(("127.0.0.1", elsewhere.port), elsewhere.add((192, 192)), 60)
+        set_parameters(project, f"127.0.0.1:{elsewhere.port}", processes=2)
+        execute("collected_trajectories", root=project)
+        assert json.loads(device.shell("hesper get"))["foreground"] == "clock-en"
+    metrics = json.loads((project / "data/collected_trajectories/metrics.json").read_text())
+    assert metrics["oracle_success"] == 1.0
 
 
 def test_models_of_a_folder_and_of_an_endpoint_play_alike(project: Path, tmp_path: Path) -> None:

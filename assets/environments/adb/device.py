@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from assets.environments.adb.devtools import BrokenError, Browser, Key, Page, ScriptError, gathered
+from assets.environments.adb.devtools import BrokenError, Browser, Key, Page, gathered
 from assets.environments.adb.files import PICTURES, Files
 
 RUNTIME_URL = (Path(__file__).parents[1] / "runtime" / "runtime.html").as_uri()
@@ -114,7 +114,7 @@ class Device:
         """
         self._page = await browser.new_page(RUNTIME_URL, *self.size)
         await self._page.evaluate(f"hesper.install({_json(self.catalogue.installation())})")
-        await self._show(EMPTY_STATE)
+        await self.set_state(EMPTY_STATE)
 
     @property
     def broken(self) -> bool:
@@ -240,16 +240,12 @@ class Device:
         Raises:
             ScriptError: the runtime can't show it; it shows the one before.
         """
-        before = await self.state_text()
-        try:
-            await self._show(state)
-        except ScriptError:
-            await self.page.evaluate(f"hesper.set({before})")
-            raise
-
-    async def _show(self, state: Mapping[str, Any]) -> None:
         shipment = self._shipment(*sorted({state.get("foreground"), *state.get("apps", {})}))
-        await self._run(f"hesper.provide({shipment}); hesper.set({_json(state)})")
+        show = f"hesper.provide({shipment}); hesper.set({_json(state)});"
+        await self._run(
+            f"{{ const before = structuredClone(hesper.get()); try {{ {show} }} "
+            "catch (error) { if (before !== null) hesper.set(before); throw error; } }"
+        )
 
     async def begin(self, state: Mapping[str, Any]) -> None:
         """As the phone came, in a given state: nothing of what was done on it before is left."""

@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from assets.environments.chromium import FLAGS, START_SECONDS, STILL_SCRIPT, find_chromium
+from assets.environments.folders import OwnedFolder
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,6 @@ CLOSE_SECONDS = 10.0
 """How long a page may take to close, before it counts as hung."""
 
 _LONGEST_MESSAGE = 1 << 28
-_FOLDER = "hesper-phones-"
 _LONGEST_PATH = 35
 """Of the folder for temporary files: Chromium makes a socket in it, whose path may have 107 characters."""
 _RUN = '"$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$0"'
@@ -90,7 +89,7 @@ class Browser:
         gone: set when the process has ended.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: str, timeout: float) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: OwnedFolder, timeout: float) -> None:
         self.timeout = timeout
         self.gone = asyncio.Event()
         self.pages: dict[str, Page] = {}
@@ -109,13 +108,14 @@ class Browser:
             BrokenError: it does not start.
         """
         program = find_chromium()
-        folder = tempfile.mkdtemp(prefix=_FOLDER, dir="/tmp" if len(tempfile.gettempdir()) > _LONGEST_PATH else None)
+        owned = OwnedFolder("adb", "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PATH else None)
+        folder = str(owned.path)
         process = await asyncio.create_subprocess_exec(
             "sh", "-c", _RUN, folder, program, *FLAGS, *MORE_FLAGS, f"--user-data-dir={folder}/profile",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             limit=_LONGEST_MESSAGE, env={**os.environ, "TMPDIR": folder}, start_new_session=True,
         )  # fmt: skip
-        browser = cls(process, folder, timeout)
+        browser = cls(process, owned, timeout)
         try:
             await browser.call("Browser.getVersion", timeout=START_SECONDS)
             await browser.call("Browser.setDownloadBehavior", {"behavior": "deny"})
@@ -218,7 +218,7 @@ class Browser:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     async def close(self) -> None:
         """End the process and wait until it is gone."""
@@ -231,7 +231,7 @@ class Browser:
             self.kill()
             await self._process.wait()
         await self._reading
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     async def _read(self) -> None:
         """Hand answers and events on until the pipe ends."""

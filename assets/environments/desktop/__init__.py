@@ -4,6 +4,7 @@ A session owns an Xvfb display of the screenshot's size, an openbox window manag
 the outside in:
 
     place.py      the session's corner of the machine: folder, processes, no network; ../keeper.py cleans it up
+    confined.py   a filter of system calls that keeps programs from the network where namespaces are forbidden
     display.py    the X server: its screen, its windows, its mouse; keys.py its keyboard
     processes.py  whether programs are at rest
     dialogs.py    small applications, made of yad dialogs, for a model that reads 192 pixels

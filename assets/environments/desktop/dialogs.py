@@ -160,6 +160,7 @@ class SmallApplication:
             | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
             | {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={folder}/none"},
             folder,
+            "machine",
         )
 
     def shown(self, name: str) -> list[Control]:

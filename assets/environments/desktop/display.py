@@ -82,6 +82,7 @@ class Display:
             [program("openbox"), "--config-file", str(place.folder / "rc.xml")],
             {**environment, "DISPLAY": self.name, "HOME": str(place.folder)},
             place.folder,
+            "everything",
         )
         try:
             with self.answering():

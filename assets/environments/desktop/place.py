@@ -2,8 +2,10 @@
 
 Programs get a home, a temporary folder and a session bus of their own, and no network. Where the kernel allows it
 (root, or user namespaces), they run in namespaces as the user `user` in `/home/user`, with no network device, and
-neither people's homes nor the machine's `/tmp` are there for them. Elsewhere they run as whoever started the session,
-in a home below the temporary folder, with proxies that lead nowhere; `Place.isolation` says which.
+neither people's homes nor the machine's `/tmp` are there for them. Elsewhere, as in most containers, they run as
+whoever started the session, in a home below the temporary folder, and a filter of system calls (`confined.py`) refuses
+them every socket that leads off the machine. `Place.isolation` says which it is; where neither can be had, no session
+opens.
 
 Everything a program starts inherits a marker in its environment. By it the processes are found and ended, however far
 they ran from their parent; a keeper process does so when the session itself was killed.
@@ -22,9 +24,10 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 from assets.environments import keeper
+from assets.environments.desktop import confined
 from assets.errors import InfrastructureError, MissingProgramError
 
 MARKER = "HESPER_DESKTOP"
@@ -55,19 +58,19 @@ class Place:
         isolation: how programs are kept from the rest of the machine, in words.
 
     Raises:
-        InfrastructureError: no folder can be had.
+        InfrastructureError: no folder can be had, or nothing here keeps programs from the network.
     """
 
     def __init__(self) -> None:
+        self._kind = _isolation()
         self.folder, self._lock = _take_folder()
         self.home, self.temporary = self.folder / "home", self.folder / "tmp"
         self.runtime = self.temporary / "run"
-        self._isolated = _isolation()
         self.isolation = {
             "root": "namespaces: a user, a home and a temporary folder of its own, no network device",
             "user": "user namespaces: a user, a home and a temporary folder of its own, no network device",
-            "": "none: the kernel allows no namespaces here; proxies that lead nowhere are all that keeps programs in",
-        }[self._isolated]
+            "filter": "a filter of system calls: no socket leads off the machine; files are kept by their modes alone",
+        }[self._kind]
         self.marker = f"{MARKER}={self.folder}"
         # The keeper holds the lock too: the folder's number is not free before the keeper is done.
         self._keeper = subprocess.Popen(
@@ -82,17 +85,22 @@ class Place:
     @property
     def user(self) -> int:
         """Id of the user that isolated programs run as."""
-        return USER_ID if self._isolated == "root" else os.geteuid()
+        return USER_ID if self._kind == "root" else os.geteuid()
+
+    @property
+    def _moved(self) -> bool:
+        """Whether programs see other folders than this process."""
+        return self._kind != "filter"
 
     @property
     def seen_home(self) -> str:
         """The home's path as the programs see it."""
-        return f"/home/{USER}" if self._isolated else str(self.home)
+        return f"/home/{USER}" if self._moved else str(self.home)
 
     @property
     def seen_temporary(self) -> str:
         """The temporary folder's path as the programs see it."""
-        return "/tmp" if self._isolated else str(self.temporary)
+        return "/tmp" if self._moved else str(self.temporary)
 
     def furnish(self) -> None:
         """Make the programs' folders afresh, empty.
@@ -114,7 +122,7 @@ class Place:
 
     def hand_over(self) -> None:
         """Give the programs' folders to the user they run as."""
-        if self._isolated == "root":
+        if self._kind == "root":
             for folder in (self.home, self.temporary):
                 for path in (folder, *folder.rglob("*")):
                     os.chown(path, USER_ID, USER_ID, follow_symlinks=False)
@@ -124,21 +132,29 @@ class Place:
         return {
             **{key: value for key, value in os.environ.items() if key in ("PATH", "TZ")},
             **{"LANG": "C.UTF-8", "LANGUAGE": "C", MARKER: str(self.folder)},
-            **({} if self._isolated else dict.fromkeys(_PROXIES, "http://127.0.0.1:9")),
         }
 
     def start(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, isolated: bool = False
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+        reach: Literal["everything", "machine", "home"] = "home",
     ) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own. An isolated one starts in its home, another in `folder`."""
+        """Start a process in a group of its own, in `folder`, or without one in the programs' home.
+
+        Args:
+            reach: everything that this process reaches; the machine, but no network; or, where programs see other
+                folders than this process, no more than their home.
+        """
         words = list(command)
-        if isolated and self._isolated:
-            words = [*_ENTER[self._isolated], _MOVE_IN, "sh", str(self.folder), *_BECOME[self._isolated], *words]
-        elif isolated:
-            folder = self.home
+        if reach == "home" and self._moved:
+            words = [*_ENTER[self._kind], _MOVE_IN, "sh", str(self.folder), *_BECOME[self._kind], *words]
+        elif reach != "everything":
+            words = [*_OFFLINE[self._kind], *words]
         return subprocess.Popen(
             words,
-            cwd=folder,
+            cwd=self.home if folder is None else folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -167,7 +183,7 @@ class Place:
         self._lock.close()
 
 
-# --- namespaces ------------------------------------------------------------------------------------------------------
+# --- what keeps programs in -------------------------------------------------------------------------------------------
 
 _ENTER = {
     "root": ("unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"),
@@ -180,6 +196,12 @@ _BECOME = {
     "user": ("unshare", f"--map-user={USER_ID}", f"--map-group={USER_ID}", "--"),
 }
 
+_OFFLINE = {
+    "root": ("unshare", "--net", "--"),
+    "user": ("unshare", "--map-root-user", "--net", "--"),
+    "filter": (sys.executable, "-I", "-S", confined.__file__),
+}
+
 _MOVE_IN = f"""set -e
 mount --rbind "$1" /mnt; shift
 mount -t tmpfs -o mode=755 none /home; mkdir /home/{USER}; mount --bind /mnt/home /home/{USER}
@@ -188,20 +210,31 @@ mount --rbind /mnt/tmp /tmp; umount -l /mnt
 cd /home/{USER}; exec "$@"
 """
 
-_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-
 
 @cache
-def _isolation() -> str:
-    """The kind of namespaces this process may make: `root`, `user` or none."""
-    for kind, enter in _ENTER.items():
-        if (kind == "root") != (os.geteuid() == 0) or not all(map(shutil.which, ("unshare", "setpriv"))):
-            continue
-        trial = [*enter, 'mount -t tmpfs none /mnt && exec "$@"', "sh", *_BECOME[kind], "true"]
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            if subprocess.run(trial, capture_output=True, timeout=30, check=False).returncode == 0:
-                return kind
-    return ""
+def _isolation() -> Literal["root", "user", "filter"]:
+    """What keeps programs in here: namespaces of the machine's root, of a user, or a filter of system calls.
+
+    Raises:
+        InfrastructureError: this process may use none of them.
+    """
+    own: Literal["root", "user"] = "root" if os.geteuid() == 0 else "user"
+    trial = [*_ENTER[own], 'mount -t tmpfs none /mnt && exec "$@"', "sh", *_BECOME[own], "true"]
+    if _works(trial):
+        return own
+    if _works([*_OFFLINE["filter"], "true"]):
+        return "filter"
+    raise InfrastructureError(
+        "nothing keeps a desktop's programs from the network here, so none is opened: the kernel allows neither "
+        "namespaces (run as root, or `sysctl kernel.unprivileged_userns_clone=1`; a container needs CAP_SYS_ADMIN) nor "
+        "a seccomp filter (a kernel of x86_64 or aarch64 with CONFIG_SECCOMP_FILTER)"
+    )
+
+
+def _works(command: Sequence[str]) -> bool:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+    return False
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -210,15 +243,20 @@ _NAME = "hesper-desktop-"
 _MOST = 1000
 
 
+def sweep() -> None:
+    """Remove the folders of sessions that are gone with their keeper, and end what still runs in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_NAME}*"):
+        _bury(folder)
+
+
 def _take_folder() -> tuple[Path, IO[str]]:
     """The first free numbered folder, and the lock that says it is in use. What dead sessions left is removed.
 
     Raises:
         InfrastructureError: none is free.
     """
+    sweep()
     root = Path(tempfile.gettempdir())
-    for folder in root.glob(f"{_NAME}*"):
-        _bury(folder)
     for number in range(1, _MOST):
         folder = root / f"{_NAME}{number}"
         try:

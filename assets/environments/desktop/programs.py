@@ -156,7 +156,7 @@ def _json(value: Any) -> str:
 
 def _first(error: ValidationError) -> str:
     trouble = error.errors()[0]
-    return f"{'.'.join(map(str, trouble['loc'])) or 'top'}: {trouble['msg']}"
+    return f"{'.'.join(map(str, trouble['loc'])) or 'top'}: {trouble['msg'].removeprefix('Value error, ')}"
 
 
 # --- a running program -----------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class RunningProgram:
         """Start a program in the home, on the screen and on the bus; `~/` at the start of a word is the home."""
         home = self.place.seen_home
         words = [program(command[0]), *(home + word[1:] if word.startswith("~/") else word for word in command[1:])]
-        self._processes.append(self.place.start(words, self._environment, self.place.folder, isolated=True))
+        self._processes.append(self.place.start(words, self._environment))
 
     def wait_for_window(self, pattern: str) -> None:
         """Wait until the title of the topmost window matches.
