@@ -111,7 +111,7 @@ def training(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
     changed: dict[str, list[str]] = {}
     for path, found in kept.items():
         parent, name = _parent(path), f"`{path}`"
-        if parent not in kept:
+        if parent is None or parent not in kept:
             continue
         same = found["same_as"]
         if path == "models/distilled" and found["step"] == 0:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import struct
 import sys
+from typing import Any
 
 REFUSED = 125
 """Exit code where the kernel takes no filter; what it says is on standard error."""
@@ -66,10 +67,13 @@ def confine() -> None:
     held = ctypes.create_string_buffer(instructions, len(instructions))
     described = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(held))
     libc = ctypes.CDLL(None, use_errno=True)
-    for option, *values in ((_SET_NO_NEW_PRIVILEGES, 1, 0), (_SET_SECCOMP, _FILTER, described)):
-        if libc.prctl(
-            option, *(value if isinstance(value, bytes) else ctypes.c_ulong(value) for value in values), 0, 0
-        ):
+    number = ctypes.c_ulong
+    calls: tuple[tuple[Any, ...], ...] = (
+        (_SET_NO_NEW_PRIVILEGES, number(1), number(0), 0, 0),
+        (_SET_SECCOMP, number(_FILTER), described, 0, 0),
+    )
+    for call in calls:
+        if libc.prctl(*call):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
