@@ -81,7 +81,7 @@ class Versions:
     def all_changes(self, addresses: Sequence[str]) -> dict[str, list[str]]:
         """`changes` of several stages, for hardly more than the price of one."""
         found = {}
-        with self._exclusive():
+        with self._exclusive(), _parsed_once():
             for address in addresses:
                 try:
                     status = self._stage(address).status()
@@ -328,6 +328,27 @@ class Versions:
                 lock.unlink(missing_ok=True)
                 self._copy.unlink()
         _mend_rwlock(self.root / ".dvc" / "tmp" / "rwlock")
+
+
+@contextlib.contextmanager
+def _parsed_once() -> Iterator[None]:
+    """Let DVC parse a file of parameters once: asked about many stages it would do so again for each of them."""
+    from copy import deepcopy
+
+    from dvc.utils.serialize import LOADERS, load_yaml
+
+    known: dict[str, Any] = {}
+
+    def load(path: Any, fs: Any = None, **options: Any) -> Any:
+        if str(path) not in known:
+            known[str(path)] = load_yaml(path, fs=fs, **options)
+        return deepcopy(known[str(path)])
+
+    LOADERS[".yaml"] = load
+    try:
+        yield
+    finally:
+        LOADERS.pop(".yaml", None)  # what it has no entry for is YAML
 
 
 def lock_file(root: Path) -> Path:
