@@ -348,7 +348,7 @@ def test_a_prefix_of_a_bucket_is_an_inbox_too(
     before = dict(bucket.objects)
 
     inbox = open_inbox(project.root, "s3://data/team/in/")
-    arrivals = {arrival.batch: arrival for arrival in take_inbox(project, inbox, LIMITS, 30.0)}
+    arrivals = {arrival.batch: arrival for arrival in take_inbox(project, inbox, LIMITS, 1800.0)}
     assert set(arrivals) == {"monday", "nothing"}
     assert (arrivals["monday"].episodes, arrivals["monday"].rejections) == (2, 2)
     assert arrivals["monday"].quarantine == "s3://data/team/in/quarantine/monday"
@@ -371,7 +371,7 @@ def test_a_prefix_of_a_bucket_is_an_inbox_too(
     assert below("team/other/") == {"notes.txt": b"not ours"}
     assert not (tmp_path / "etc").exists()
 
-    assert take_inbox(project, inbox, LIMITS, 30.0) == []
+    assert take_inbox(project, inbox, LIMITS, 1800.0) == []
     assert [arrival.batch for arrival in take_inbox(project, inbox, LIMITS, 0.0)] == ["fresh"]
     written = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
     said = "".join([*capfd.readouterr(), caplog.text]).encode()
