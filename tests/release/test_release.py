@@ -1,5 +1,6 @@
 """The stage end to end: two reports and a registry in, a decision and a card out, the same bytes each time."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -157,7 +158,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """An empty registry; each test registers its own versions."""
     from mlflow import MlflowClient
 
-    return MlflowClient(f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}")
+    folder = tmp_path_factory.mktemp("mlflow")
+    with contextlib.chdir(folder):  # where it is made is where it puts artifacts
+        return MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
 
 
 def release_version(client: Any, identity: str, correct: int, previous: str | None) -> str:
