@@ -66,10 +66,10 @@ def confine() -> None:
     held = ctypes.create_string_buffer(instructions, len(instructions))
     described = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(held))
     libc = ctypes.CDLL(None, use_errno=True)
-    for option, *values in ((_SET_NO_NEW_PRIVILEGES, 1, 0), (_SET_SECCOMP, _FILTER, described)):
-        if libc.prctl(
-            option, *(value if isinstance(value, bytes) else ctypes.c_ulong(value) for value in values), 0, 0
-        ):
+    nothing = ctypes.c_ulong(0)
+    calls = ((_SET_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), nothing), (_SET_SECCOMP, ctypes.c_ulong(_FILTER), described))
+    for call in calls:
+        if libc.prctl(*call, nothing, nothing):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
