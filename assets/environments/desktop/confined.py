@@ -9,7 +9,6 @@ import ctypes
 import os
 import struct
 import sys
-from typing import Any
 
 REFUSED = 125
 """Exit code where the kernel takes no filter; what it says is on standard error."""
@@ -67,13 +66,10 @@ def confine() -> None:
     held = ctypes.create_string_buffer(instructions, len(instructions))
     described = struct.pack("@HP", len(instructions) // 8, ctypes.addressof(held))
     libc = ctypes.CDLL(None, use_errno=True)
-    number = ctypes.c_ulong
-    calls: tuple[tuple[Any, ...], ...] = (
-        (_SET_NO_NEW_PRIVILEGES, number(1), number(0), 0, 0),
-        (_SET_SECCOMP, number(_FILTER), described, 0, 0),
-    )
+    nothing = ctypes.c_ulong(0)
+    calls = ((_SET_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), nothing), (_SET_SECCOMP, ctypes.c_ulong(_FILTER), described))
     for call in calls:
-        if libc.prctl(*call):
+        if libc.prctl(*call, nothing, nothing):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
