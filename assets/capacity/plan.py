@@ -215,10 +215,16 @@ def make_plan(
 def plan_stage(load: Workload, size: ModelSize, zero: int, gpus: int, checkpointing: bool) -> StagePlan:
     """A training stage on one of `gpus` GPUs under a ZeRO stage; of its fans the one that needs most."""
     held = model_state(size, zero, gpus, load.frozen)
-    updates = [(_update(load, shape, size, held, checkpointing), shape) for shape in load.passes]
+    whole = dict(held)
+    if zero >= 3:
+        whole["gathered weights"] = (size.total - ceil(size.total / gpus)) * size.width
+    updates = [(_update(load, shape, size, held, zero, checkpointing), shape) for shape in load.passes]
     phases, largest = max(updates, key=lambda update: _largest(update[0]))
+    if load.frozen:
+        scoring = (_scoring(shape, size, whole) for shape in load.passes)
+        phases.append(max(scoring, key=lambda phase: phase.total))
     if load.sampled:
-        sampling = (_sampling(shape, size, held, zero, gpus) for shape in load.sampled)
+        sampling = (_sampling(shape, size, whole) for shape in load.sampled)
         phases.append(max(sampling, key=lambda phase: phase.total))
     flops = step_flops(load, size, checkpointing)
     return StagePlan(load.stage, zero, largest, load.tokens, flops, tuple(phases))
@@ -374,9 +380,10 @@ def _targets(hidden: torch.Tensor) -> torch.Tensor:
 # --- phases ----------------------------------------------------------------------------------------------------------
 
 
-def _update(load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int], checkpointing: bool) -> list[Phase]:
-    """A frozen model's pass, the end of the forward pass, where the logits are, and the backward pass, where a layer's
-    work is.
+def _update(
+    load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int], zero: int, checkpointing: bool
+) -> list[Phase]:
+    """The end of the forward pass, where the logits are, and the backward pass, where a layer's work is.
 
     With checkpointing each layer keeps its input (Korthikanti et al. 2022, arXiv:2205.05198: 2 bytes a token and
     hidden unit in 16 bit), and suffixes keep the cache they continue, since their layers are computed again from it.
@@ -399,19 +406,16 @@ def _update(load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int
         work = max(layer.backward - layer.saved for layer in (*layers, block))
     fixed = {**held, "activations": round(kept), "cache of the fan": cache}
     logits = size.loss(load.loss, load.top_k, shape.rows * shape.answer_tokens, load.logit_tokens)
-    scoring = [Phase("frozen model", {**held, "pass of a frozen model": _scoring(size, shape)})] if load.frozen else []
+    if zero >= 3 and load.frozen and load.loss != "policy":  # what teachers say of a token is computed with its logits
+        fixed["heads of the teachers"] = load.frozen * size.vocabulary * size.hidden * width
     return [
-        *scoring,
         Phase("loss", {**fixed, "logits and their gradient": logits}),
         Phase("backward", {**fixed, "one layer's backward pass": round(work)}),
     ]
 
 
-def _sampling(shape: Pass, size: ModelSize, held: Mapping[str, int], zero: int, gpus: int) -> Phase:
+def _sampling(shape: Pass, size: ModelSize, whole: Mapping[str, int]) -> Phase:
     """Answers at their longest. ZeRO-3 gathers all weights for it: each is needed for every token."""
-    whole = dict(held)
-    if zero >= 3:
-        whole["gathered weights"] = (size.total - ceil(size.total / gpus)) * size.width
     length = shape.prefix_tokens + shape.suffix_tokens
     logits = shape.rows * size.vocabulary * (size.width + 3 * 4)
     longest = cache_bytes(size, shape.rows, length)
@@ -428,10 +432,14 @@ def _sampling(shape: Pass, size: ModelSize, held: Mapping[str, int], zero: int, 
     )
 
 
-def _scoring(size: ModelSize, shape: Pass) -> int:
-    """A frozen model's pass over the same answers: its cache, and one layer at a time."""
-    length = shape.prefix_tokens + shape.suffix_tokens
-    return cache_bytes(size, shape.rows, length) + _forward_of_a_layer(size, shape)
+def _scoring(shape: Pass, size: ModelSize, whole: Mapping[str, int]) -> Phase:
+    """A frozen model's pass over the answers, before that of the trained one: its cache, one layer at a time. ZeRO-3
+    gathers all of its weights for it."""
+    cache = cache_bytes(size, shape.rows, shape.prefix_tokens + shape.suffix_tokens)
+    return Phase(
+        "frozen model",
+        {**whole, "cache of the fan": cache, "one layer's forward pass": _forward_of_a_layer(size, shape)},
+    )
 
 
 def _forward_of_a_layer(size: ModelSize, shape: Pass) -> int:

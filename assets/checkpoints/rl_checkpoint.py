@@ -345,6 +345,15 @@ def _report(
     write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema())
 
 
+def outcome_schema() -> pa.Schema:
+    """A row of `outcomes.parquet`: a held-out sample, and whether the mid-trained and the trained model repeated its
+    verified action. For comparisons case by case."""
+    import pyarrow as pa
+
+    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
+    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("midtrained", "trained"))])
+
+
 def _report_sampled(
     stage: Stage[Parameters], samples: Sequence[Sample], before: Sequence[float], after: Sequence[float]
 ) -> None:
@@ -359,12 +368,3 @@ def _report_sampled(
     headings = ["temperature", "answers to each", "questions", "mid-trained", "after RL", "gain"]
     stage.table("heldout_sampled", headings, [row])
     stage.summary(heldout_sampled_before=old.value, heldout_sampled=new.value)
-
-
-def outcome_schema() -> pa.Schema:
-    """A row of `outcomes.parquet`: a held-out sample, and whether the mid-trained and the trained model repeated its
-    verified action. For comparisons case by case."""
-    import pyarrow as pa
-
-    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
-    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("midtrained", "trained"))])

@@ -107,10 +107,10 @@ def test_logits_need_what_a_chunk_of_tokens_needs_however_many_there_are(size: M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", ["9b", "27b"])
-def test_a_full_scale_profile_fits_on_a_node(profile: str):
+@pytest.mark.parametrize(("profile", "gpus"), [("9b", 8), ("27b", 16)])
+def test_a_full_scale_profile_fits(profile: str, gpus: int):
     values = read_profile(NINE.with_stem(profile))
-    found = make_plan(values, find_architecture(values.source), 8, memory=(139.0,))
+    found = make_plan(values, find_architecture(values.source), gpus, memory=(139.0,))
     assert found.recommended[139.0] is not None
 
 

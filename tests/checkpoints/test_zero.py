@@ -75,13 +75,10 @@ def forked() -> Iterator[Forked]:
 
 @pytest.fixture(scope="module")
 def small(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small project whose model has both kinds of layers. Read only."""
+    """A small project whose base model is made. Read only."""
     root = tmp_path_factory.mktemp("zero") / "project"
     root.mkdir()
     write_project(root)
-    scratch = PARAMS["base_model"]["scratch"]
-    architecture = {**scratch["architecture"], "decoder_layers": 4, "attention": "hybrid"}
-    write_params(root, base_model={"source": "scratch", "scratch": {**scratch, "architecture": architecture}})
     forked.run(root, "base_model")
     return root
 
@@ -169,6 +166,23 @@ def test_text_beside_pictures_trains_and_ends(forked: Forked, small: Path, tmp_p
         forked.run(root, mixed=zero)
         norms.append(json.loads((root / "norms.json").read_text(encoding="utf-8")))
     assert norms[1] == pytest.approx(norms[0], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_both_kinds_of_layers_train_in_shards_with_their_activations_computed_again(
+    forked: Forked, small: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    shutil.copytree(small, made, symlinks=True)
+    scratch = PARAMS["base_model"]["scratch"]
+    architecture = {**scratch["architecture"], "decoder_layers": 4, "attention": "hybrid"}
+    write_params(made, base_model={"source": "scratch", "scratch": {**scratch, "architecture": architecture}})
+    forked.run(made, "base_model")
+    one = copied(made, tmp_path / "one", 1, 0)
+    two = copied(made, tmp_path / "two", 2, 3, gradient_checkpointing=True)
+    for root in (one, two):
+        forked.run(root, "midtrained_checkpoint")
+    assert_trained_alike(one / "models/midtrained", two / "models/midtrained")
 
 
 @pytest.mark.slow
