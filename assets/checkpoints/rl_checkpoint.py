@@ -3,7 +3,8 @@
 One step: draw verified steps of the domain, sample G answers to each, reward every answer by rule, and move the model
 towards the answers that did better than their group. The screenshot is encoded once for all that is asked about it
 and for all G answers, in sampling and in the update alike. Held-out samples are only ever measured; which checkpoint
-is kept is decided on groups (screens or episodes) of the training split that are put aside and never trained on.
+is kept is decided, by sampled answers, on groups (screens or episodes) of the training split that are put aside and
+never trained on.
 
 Left out: trajectory success in the live environment as the criterion, and rollouts through an inference server.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from statistics import mean
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -42,7 +44,7 @@ from assets.checkpoints.rewards import RewardWeights, step_reward
 from assets.checkpoints.rollouts import Rollout, Sampler, ScoringBatch, sampled_log_probs, scoring_batches
 from assets.checkpoints.training import Optimisation, draw_curves, precision, prepare, train
 from assets.stage import Stage, StageParameters, write_parquet
-from assets.statistics import paired_bootstrap, proportion
+from assets.statistics import bootstrap_mean, paired_bootstrap, proportion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,21 +130,23 @@ def _train(stage: Stage[Parameters], ranks: Ranks) -> None:
     def validate(step: int) -> dict[str, float]:
         if not samples.validation:
             return {}
-        score = learner.sampled_accuracy(samples.validation, step)
+        # Sampled: each question counts as often as it is answered right, which a few dozen tell better than greedily.
+        score = mean(learner.chances(samples.validation, f"validation {step}"))
         best.offer(step, score)
         return {"validation/accuracy": score}
 
-    before = measure(samples.heldout)
+    before, chances_before = measure(samples.heldout), learner.chances(samples.curve, "heldout")
     at_first = {"heldout/accuracy": samples.curve_accuracy(before)} if samples.curve else {}
     for name, value in {**at_first, **validate(0)}.items():
         stage.metric(name, value, 0)
     train(stage, settings.optimisation, {"model": model}, learner.step, evaluate, ranks, learner.suspects)
 
     stage.summary(kept_step=best.restore() if samples.validation else settings.optimisation.steps)
-    after = measure(samples.heldout)
+    after, chances_after = measure(samples.heldout), learner.chances(samples.curve, "heldout")
     if not ranks.leads:
         return
     _report(stage, samples.heldout, before, after)
+    _report_sampled(stage, samples.curve, chances_before, chances_after)
     draw_curves(stage)
     save_model(model, processor, stage.output)
 
@@ -195,14 +199,18 @@ class Learner:
         """Samples whose answers this rank learned from in the last step."""
         return [rollout.sample.id for rollout in self._rollouts]
 
-    def sampled_accuracy(self, samples: Sequence[Sample], step: int) -> float:
-        """Share of right answers among those drawn as in training. What the weights are chosen by: each question counts
-        as often as it is answered right, so a few dozen of them tell more than their greedy answers would."""
-        mine = self._ranks.share(samples, asked_length, asked_length)
-        seed = self._stage.rng("validation", step, self._ranks.rank).getrandbits(62)
-        groups = self._sampler.draw(self._model, mine, self._settings.samples, seed)
-        right = sum(rollout.match.correct for group in groups for rollout in group)
-        return self._ranks.total({"right": right})["right"] / (len(samples) * self._settings.samples)
+    def chances(self, samples: Sequence[Sample], name: str) -> list[float]:
+        """Of each question, the share of right answers among G drawn as in training; `name` seeds the draw."""
+        places = list(range(len(samples)))
+        lengths = [asked_length(sample) for sample in samples]
+        mine = self._ranks.share(places, lengths.__getitem__, lengths.__getitem__)
+        seed = self._stage.rng("chances", name, self._ranks.rank).getrandbits(62)
+        groups = self._sampler.draw(self._model, [samples[place] for place in mine], self._settings.samples, seed)
+        found = [
+            (place, sum(rollout.match.correct for rollout in group) / len(group))
+            for place, group in zip(mine, groups, strict=True)
+        ]
+        return [share for _, share in sorted(self._ranks.gather(found))]
 
     def _sample(self, number: int) -> None:
         """Ask, answer and reward; keep the groups whose rewards differ."""
@@ -313,3 +321,19 @@ def outcome_schema() -> pa.Schema:
 
     names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
     return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("midtrained", "trained"))])
+
+
+def _report_sampled(
+    stage: Stage[Parameters], samples: Sequence[Sample], before: Sequence[float], after: Sequence[float]
+) -> None:
+    """Held-out step accuracy of answers that are drawn, as the agent draws them where it thinks (METHOD.md: navigation
+    runs at temperature 1) and as training rewards them."""
+    if not samples:
+        return
+    settings, groups = stage.parameters, [sample.group for sample in samples]
+    old, new = (bootstrap_mean(shares, stage.seed, groups) for shares in (before, after))
+    gain = paired_bootstrap(before, after, stage.seed, groups)
+    row: list[object] = [settings.temperature, settings.samples, len(samples), str(old), str(new), str(gain)]
+    headings = ["temperature", "answers to each", "questions", "mid-trained", "after RL", "gain"]
+    stage.table("heldout_sampled", headings, [row])
+    stage.summary(heldout_sampled_before=old.value, heldout_sampled=new.value)

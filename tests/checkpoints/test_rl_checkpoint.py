@@ -39,6 +39,7 @@ def test_reward_rises_and_so_does_heldout_accuracy(project: Path, domain: str) -
     figures = metrics(project, domain)
     assert figures["heldout_questions"] >= 12
     assert figures["heldout_accuracy"] > max(0.8, figures["heldout_accuracy_before"])
+    assert figures["heldout_sampled"] > figures["heldout_sampled_before"] + 0.1
     folder = project / "models" / "rl" / domain
     assert (folder / "pictures" / "curves.png").is_file()
     assert "after RL" in (folder / "heldout.md").read_text(encoding="utf-8")
@@ -80,13 +81,14 @@ def test_every_algorithm_trains(project: Path, algorithm: str) -> None:
 
 
 def test_heldout_samples_are_never_trained_on(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = Sampler.draw
+    step = Learner.step
     trained: set[str] = set()
     measured: set[str] = set()
 
-    def recording(self: Sampler, model: Any, samples: list[Sample], *rest: Any) -> Any:
-        trained.update(sample.id for sample in samples)
-        return draw(self, model, samples, *rest)
+    def recording(self: Learner, number: int) -> dict[str, float]:
+        figures = step(self, number)
+        trained.update(self.suspects())
+        return figures
 
     score = rl_checkpoint.score_together
 
@@ -94,7 +96,7 @@ def test_heldout_samples_are_never_trained_on(project: Path, monkeypatch: pytest
         measured.update(sample.id for sample in samples)
         return score(ranks, model, processor, samples, *rest)
 
-    monkeypatch.setattr(Sampler, "draw", recording)
+    monkeypatch.setattr(Learner, "step", recording)
     monkeypatch.setattr(rl_checkpoint, "score_together", scoring)
     execute("rl_checkpoint", "mobile", project)
     assert trained
