@@ -64,6 +64,7 @@ class Candidate:
         reading: what is read on the way; `READ` stands for it in the plan and in the expected state.
         names: what the instruction calls each thing that the plan points at, in order; empty where a page has its own
             words.
+        decoy: does it to something else, where no press of the plan could be aimed at something else.
     """
 
     task: TaskContract
@@ -72,6 +73,7 @@ class Candidate:
     target: str
     reading: Reading | None = None
     names: tuple[str, ...] = ()
+    decoy: tuple[PlannedStep, ...] = ()
 
 
 def find(elements: list[Element], identity: str) -> Element | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assets.agent.actions import ActionError
+from assets.environments.desktop import ProgramSpec, find_app, leaks
 from assets.environments.miniwob import MiniwobSession
 from assets.environments.session import Element, Session, check
 from assets.environments.workers import Sessions
@@ -116,6 +117,8 @@ def _safely(sessions: Sessions, candidate: Candidate) -> _Attempt:
 
 def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     session = sessions.get(candidate.task.platform, candidate.task.app)
+    if candidate.task.resources:
+        _look_through(candidate)
     session.reset(candidate.task)
     if isinstance(session, MiniwobSession):
         candidate = worded(candidate, session)
@@ -156,6 +159,27 @@ def _kept_secret(candidate: Candidate, *answers: str) -> Candidate:
     if words.intersection(answers):
         raise _Refused("the answer stands in the instruction")
     return candidate
+
+
+def _look_through(candidate: Candidate) -> None:
+    """Look through the files that a task brings for what must not, and for what must stand there.
+
+    Raises:
+        _Refused: they or the instruction give the answer away, or what the instruction names is not there just once.
+    """
+    task, program = candidate.task, find_app(candidate.task.app)
+    assert isinstance(program, ProgramSpec)
+    spec = program.task_spec(task)
+    answer = {path: value for path, value in task.expected_state.items() if path == "answer"}
+    told = leaks(replace(task, expected_state=answer), spec)
+    if told or any(str(value) in task.instruction for value in answer.values()):
+        raise _Refused(f"the answer stands in {', '.join(told) or 'the instruction'}")
+    files = {path: fixture for path, fixture in spec.files.items() if fixture is not None and not path.startswith(".")}
+    text = "\n".join([*(path.rpartition("/")[2] for path in files), *(file.words() for file in files.values())])
+    for name in candidate.names:
+        found = len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+        if found != 1:
+            raise _Refused(f"ambiguous: {found} things in its files are called '{name}'")
 
 
 class _Watch:
@@ -204,8 +228,8 @@ def _gone_wrong(sessions: Sessions, attempt: _Attempt) -> tuple[str, int]:
             if isinstance(session, MiniwobSession):
                 if not click_elsewhere(session):
                     return "", 0
-            elif attempt.mistakes:
-                _blindly(session, attempt.mistakes[0], sessions.size)
+            elif attempt.mistakes or attempt.candidate.decoy:
+                _blindly(session, [*attempt.mistakes, attempt.candidate.decoy][0], sessions.size)
             else:
                 return "", 0  # nothing on its way could be taken for something else
             passed = check(task, initial, session.state()).success
