@@ -27,6 +27,7 @@ from assets.verified_trajectories.evidence import (
     act_of,
     demands,
     follow_events,
+    meets,
     same_word,
     with_returns,
 )
@@ -210,7 +211,7 @@ def judge_steps(episode: SeenEpisode, readers: Sequence[ReadingJudge], sure: flo
             verdicts.append("exploratory" if searching else "incorrect")
         else:
             verdicts.append(verdict)
-        met += verdict == "correct" and met < len(wanted) and _counts(event, wanted[met])
+        met += verdict == "correct" and met < len(wanted) and meets(event, wanted[met])
     return verdicts
 
 
@@ -221,10 +222,6 @@ def _agreed(think: str, events: Sequence[Event]) -> Event:
         if same_word(event.word, think) or sum(same_word(event.word, other.word) for other in read) > 1:
             return event
     return Event(events[0].act, "", 0.0)
-
-
-def _counts(event: Event, demand: Demand) -> bool:
-    return event.act == demand.act and same_word(event.word, demand.word)
 
 
 def _reason(wanted: Sequence[Demand], course: Course) -> str:
