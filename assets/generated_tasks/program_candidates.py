@@ -59,7 +59,8 @@ class _Family:
     """What a family finds, and what it is asked.
 
     Attributes:
-        files, read, shown, arguments: of the `TaskSpec` that all of them start from.
+        files, read, shown, arguments, window: of the `TaskSpec` that all of them start from; what is empty is the
+            program's own.
     """
 
     spec: ProgramSpec
@@ -68,6 +69,8 @@ class _Family:
     files: dict[str, Any] = field(default_factory=dict)
     read: dict[str, Any] = field(default_factory=dict)
     shown: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    window: str = ""
     asks: list[_Ask] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -137,7 +140,8 @@ class _Family:
 
     def candidates(self, family: str) -> list[Candidate]:
         """What is asked, as candidates."""
-        spec, resources = self.spec, {"files": self.files, "read": self.read, "shown": self.shown}
+        spec, given = self.spec, ("files", "read", "shown", "arguments", "window")
+        resources = {name: getattr(self, name) for name in given if getattr(self, name)}
         found = []
         for ask in self.asks:
             task = TaskContract(
@@ -148,7 +152,7 @@ class _Family:
                 instruction=ask.text,
                 kind=ask.kind,
                 capabilities=tuple(f"{spec.id}/read.{name}" for name in ask.uses),
-                resources={key: value for key, value in resources.items() if value},
+                resources=resources,
                 expected_state=ask.expected,
                 allowed_side_effects=ask.allowed,
                 keypoints=ask.keypoints,
@@ -240,35 +244,29 @@ def _mousepad(family: _Family) -> None:
 def _galculator(family: _Family) -> None:
     """Sums, copied or said."""
     copy = family.press("ctrl", "c", english="Copy the result", chinese="复制结果")
-    for _ in range(3):
-        first, second = family.number(), family.rng.randrange(12, 99)
-        product, total = first * second, first + second
-        family.ask(
-            "composite",
-            f"work out {first} × {second} and copy the result",
-            f"算出 {first} × {second}，并复制结果",
-            [family.type(f"{first}*{second}\n"), copy],
-            {"read.result": str(product)},
-            keypoints=(str(product),),
-            uses=("result",),
-        )
-        family.answered(
-            f"work out {first} × {second} + {second} and tell me the result",
-            f"算出 {first} × {second} + {second}，然后告诉我结果",
-            [family.type(f"{first}*{second}+{second}\n")],
-            str(product + second),
-            keypoints=(str(first), str(second)),
-            uses=("result",),
-        )
-        family.ask(
-            "composite",
-            f"work out {first} + {second} and copy the result",
-            f"算出 {first} + {second}，并复制结果",
-            [family.type(f"{first}+{second}\n"), copy],
-            {"read.result": str(total)},
-            keypoints=(str(total),),
-            uses=("result",),
-        )
+    for _ in range(2):
+        # No digit twice: GTK's buttons take no second press within a quarter of a second, and keys press buttons there.
+        digits = "".join(family.rng.sample("123456789", 5))
+        first, second = int(digits[:3]), int(digits[3:])
+        for sign, key, result in (("×", "*", first * second), ("+", "+", first + second), ("-", "-", first - second)):
+            typed = family.type(f"{first}{key}{second}\n")
+            family.ask(
+                "composite",
+                f"work out {first} {sign} {second} and copy the result",
+                f"算出 {first} {sign} {second}，并复制结果",
+                [typed, copy],
+                {"read.result": str(result)},
+                keypoints=(str(result),),
+                uses=("result",),
+            )
+            family.answered(
+                f"work out {first} {sign} {second} and tell me the result",
+                f"算出 {first} {sign} {second}，然后告诉我结果",
+                [typed],
+                str(result),
+                keypoints=(str(first), str(second)),
+                uses=("result",),
+            )
 
 
 def _gnumeric(family: _Family) -> None:
@@ -375,15 +373,235 @@ def _xterm(family: _Family) -> None:
         )
 
 
+def _pcmanfm(family: _Family) -> None:
+    """Files and folders; the first item has the focus after Home, folders stand before files."""
+    base = next(path for path in family.spec.files if "/" in path).partition("/")[0]
+    folders, files = sorted(family.words(2)), sorted(f"{word}.txt" for word in family.words(3))
+    inside, new = family.words(2), family.words(2)
+    texts = {name: f"{family.number()}\n" for name in files}
+    family.files = {
+        **dict.fromkeys(path for path in family.spec.files if path.startswith(f"{base}/")),
+        **{f"{base}/{folder}/{name}.txt": {"text": "-\n"} for folder, name in zip(folders, inside, strict=True)},
+        **{f"{base}/{name}": {"text": text} for name, text in texts.items()},
+    }
+    family.shown = [f"{base}/{folder}/{name}.txt" for folder, name in zip(folders, inside, strict=True)]
+    items, uses = [*folders, *files], {"uses": ("documents",)}
+
+    def chosen(name: str) -> list[PlannedStep]:
+        home = family.press("Home", english="Go to the first item", chinese="到第一项")
+        return [home] + [family.press("Right", english="Go right", chinese="向右")] * items.index(name)
+
+    enter = family.press("Return", english="Open it", chinese="打开")
+    for name in family.rng.sample(files, 2):
+        family.ask(
+            "single",
+            f'rename the file "{name}" to "{new[0]}.txt"',
+            f'把文件"{name}"改名为"{new[0]}.txt"',
+            [*chosen(name), family.press("F2", english="Rename it", chinese="改名"), family.type(f"{new[0]}\n")],
+            {
+                "read.documents": sorted({*items, f"{new[0]}.txt"} - {name}),
+                _place(f"{base}/{new[0]}.txt"): print_of(texts[name].encode()),
+            },
+            names=(name,),
+            keypoints=(new[0],),
+            allowed=(_place(f"{base}/{name}"),),
+            **uses,
+        )
+    family.ask(
+        "single",
+        f'make a new folder called "{new[1]}"',
+        f'新建一个叫"{new[1]}"的文件夹',
+        [family.press("ctrl", "shift", "n", english="New folder", chinese="新建文件夹"), family.type(f"{new[1]}\n")],
+        {"read.documents": sorted([*items, new[1]]), _place(f"{base}/{new[1]}"): "folder"},
+        keypoints=(new[1],),
+        **uses,
+    )
+    for name, folder in zip(family.rng.sample(files, 2), folders, strict=True):
+        family.ask(
+            "composite",
+            f'move the file "{name}" into the folder "{folder}"',
+            f'把文件"{name}"移到"{folder}"文件夹里',
+            [
+                *[*chosen(name), family.press("ctrl", "x", english="Cut it", chinese="剪切")],
+                *[*chosen(folder), enter, family.press("ctrl", "v", english="Put it here", chinese="粘贴")],
+                PlannedStep("Wait", thought=family.say("Wait until it is there", "等它移好")),
+            ],
+            {
+                "read.documents": sorted({*items} - {name}),
+                _place(f"{base}/{folder}/{name}"): print_of(texts[name].encode()),
+            },
+            names=(name, folder),
+            allowed=(_place(f"{base}/{name}"), "windows"),
+            **uses,
+        )
+    for folder, name in zip(folders, inside, strict=True):
+        family.answered(
+            f'open the folder "{folder}" and tell me which file lies in it',
+            f'打开"{folder}"文件夹，然后告诉我里面是什么文件',
+            [*chosen(folder), enter],
+            f"{name}.txt",
+            names=(folder,),
+            allowed=("windows",),
+            **uses,
+        )
+
+
+def _engrampa(family: _Family) -> None:
+    """What lies in an archive, and taking it out; the first arrow goes to the first row, folders stand before files."""
+    path = "Downloads/photos.tar.gz"
+    folders, files = sorted(family.words(2)), sorted(f"{word}.txt" for word in family.words(3))
+    inside = [f"{word}.txt" for word in family.words(2)]
+    members = {name: f"{family.number()}\n" for name in files}
+    members |= {f"{folder}/{name}": f"{family.number()}\n" for folder, name in zip(folders, inside, strict=True)}
+    family.files = {path: {"archive": members}}
+    family.shown = [path]
+    rows, uses = [*folders, *files], {"uses": ("downloads",)}
+    extract = [
+        family.press("ctrl", "e", english="Extract", chinese="解压"),
+        family.press("Return", english="Yes, here", chinese="就在这里"),
+        PlannedStep("Wait", thought=family.say("Wait until it is done", "等它完成")),
+    ]
+    for name in family.rng.sample(files, 2):
+        family.ask(
+            "composite",
+            f'extract the file "{name}" alone into the folder Downloads',
+            f'只把文件"{name}"解压到 Downloads 文件夹',
+            [*family.down(rows.index(name) + 1), *extract],
+            {
+                "read.downloads": sorted(["photos.tar.gz", name]),
+                _place(f"Downloads/{name}"): print_of(members[name].encode()),
+            },
+            names=(name,),
+            allowed=("windows",),
+            **uses,
+        )
+    family.ask(
+        "batch",
+        "extract everything in the archive into the folder Downloads",
+        "把压缩包里的所有文件解压到 Downloads 文件夹",
+        extract,
+        {
+            "read.downloads": sorted(["photos.tar.gz", *rows]),
+            **{_place(f"Downloads/{name}"): print_of(text.encode()) for name, text in members.items()},
+        },
+        keypoints=("photos.tar.gz",),
+        allowed=("windows",),
+        **uses,
+    )
+    for folder, name in zip(folders, inside, strict=True):
+        family.answered(
+            f'open the folder "{folder}" of the archive and tell me which file lies in it',
+            f'打开压缩包里的"{folder}"文件夹，然后告诉我里面是什么文件',
+            [*family.down(rows.index(folder) + 1), family.press("Return", english="Open it", chinese="打开")],
+            name,
+            names=(folder,),
+            **uses,
+        )
+
+
+def _sylpheed(family: _Family) -> None:
+    """Messages that are written and kept as drafts."""
+    subjects, bodies = family.words(3), family.words(3)
+    keep = family.press("ctrl", "shift", "d", english="Keep it as a draft", chinese="存为草稿")
+    for subject, body in zip(subjects, bodies, strict=True):
+        address = f"box{family.number()}@example.org"
+        family.ask(
+            "composite",
+            f'write a message to {address} with the subject "{subject}" and the text "{body}" and keep it as a draft',
+            f'给 {address} 写一封主题为"{subject}"、内容为"{body}"的邮件，并存为草稿',
+            [
+                family.press("ctrl", "m", english="Write a message", chinese="写邮件"),
+                *[family.type(f"{address}\t\t{subject}\t"), family.type(body), keep],
+            ],
+            {"read.drafts": [{"to": address, "subject": subject, "body": body}]},
+            keypoints=(address, subject, body),
+            allowed=(_place("Mail/draft"), _place("Mail/draft/1")),
+            uses=("drafts",),
+        )
+
+
+def _viewnior(family: _Family) -> None:
+    """Pictures that are turned and kept; the arrow leads to the next by name. A yellow spot tells which way."""
+    names, sizes, yellow = sorted(family.words(3)), [(480, 320), (300, 200), (400, 260)], "#f1c40f"
+    pictures = {
+        name: {"size": list(size), "boxes": [[20, 20, 80, 60, yellow]]} for name, size in zip(names, sizes, strict=True)
+    }
+    family.files = {
+        **dict.fromkeys(family.spec.files),
+        **{f"Pictures/{name}.png": {"picture": {**picture, "colour": "#7fb2e5"}} for name, picture in pictures.items()},
+    }
+    family.arguments, family.window = [f"Pictures/{names[0]}.png"], rf"{names[0]}\.png"
+    for at, (name, (width, height)) in enumerate(zip(names, sizes, strict=True)):
+        image = {"kind": "image", "path": f"Pictures/{name}.png"}
+        spots = {"right": [height - 30, 30], "left": [30, width - 30]}
+        family.read |= {f"size_{at}": image, **{f"{way}_{at}": {**image, "at": spot} for way, spot in spots.items()}}
+        for way, chinese, keys in (("right", "向右", ("ctrl", "r")), ("left", "向左", ("ctrl", "shift", "r"))):
+            family.ask(
+                "composite",
+                f'turn the picture "{name}.png" to the {way} and save it',
+                f'把图片"{name}.png"{chinese}旋转，并保存',
+                [
+                    *[family.press("Right", english="The next picture", chinese="下一张")] * at,
+                    family.press(*keys, english="Turn it", chinese="旋转"),
+                    family.saved(),
+                ],
+                {f"read.size_{at}": [height, width], f"read.{way}_{at}": yellow},
+                names=(f"{name}.png",),
+                allowed=("windows", _place(f"Pictures/{name}.png"), f"read.right_{at}", f"read.left_{at}"),
+                uses=("size",),
+            )
+
+
+def _zim(family: _Family) -> None:
+    """Pages of a notebook."""
+    pages, notes, new = family.words(3), family.words(3), family.words(3)
+    head = "Content-Type: text/x-zim-wiki\nWiki-Format: zim 0.6\nCreation-Date: 2026-01-05T09:00:00+00:00\n\n"
+    texts = {page: f"{head}====== {page} ======\n{note}\n" for page, note in zip(pages, notes, strict=True)}
+    family.files = {f"Notebook/{page}.txt": {"text": text} for page, text in texts.items()}
+    family.read = {f"page_{at}": {"kind": "text", "path": f"Notebook/{page}.txt"} for at, page in enumerate(pages)}
+    family.shown = [f"Notebook/{page}.txt" for page in pages]
+    end = family.press("ctrl", "End", english="Go to the end", chinese="到末尾")
+
+    def opened(page: str) -> list[PlannedStep]:
+        return [family.press("ctrl", "j", english="Jump to a page", chinese="跳到页面"), family.type(f"{page}\n")]
+
+    for at, (page, note) in enumerate(zip(pages, notes, strict=True)):
+        family.ask(
+            "composite",
+            f'open the page "{page}", add the line "{new[0]}" at its end and save it',
+            f'打开"{page}"页面，在末尾加上一行"{new[0]}"，并保存',
+            [*opened(page), end, family.type(f"\n{new[0]}"), family.saved()],
+            {f"read.page_{at}": f"{texts[page]}\n{new[0]}\n"},
+            keypoints=(page, new[0]),
+            allowed=("windows", _place(f"Notebook/{page}.txt")),
+            uses=("pages",),
+        )
+        family.answered(
+            f'open the page "{page}" and tell me what stands below its title',
+            f'打开"{page}"页面，然后告诉我标题下面写的是什么',
+            opened(page),
+            note,
+            keypoints=(page,),
+            allowed=("windows",),
+            uses=("pages",),
+        )
+
+
 def _place(path: str) -> str:
     """Where the state tells of a file."""
     return f"files.{escaped(path)}"
 
 
 _PROGRAMS: dict[str, Callable[[_Family], None]] = {
+    "engrampa": _engrampa,
     "galculator": _galculator,
     "gnumeric": _gnumeric,
     "mousepad-full": _mousepad,
+    "pcmanfm": _pcmanfm,
+    "pcmanfm-zh": _pcmanfm,
+    "sylpheed": _sylpheed,
+    "viewnior": _viewnior,
     "xterm": _xterm,
+    "zim": _zim,
 }
 """Program -> what puts its family together."""

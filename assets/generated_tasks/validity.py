@@ -12,6 +12,7 @@ import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from assets.agent.actions import ActionError
@@ -127,7 +128,9 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
         return _Attempt(candidate, initial, None, "solved by doing nothing")
     watch = _Watch(candidate)
     if isinstance(session, MiniwobSession):
-        play(session)
+        acted = play(session)
+        if acted > candidate.task.step_budget:
+            raise _Refused(f"the way takes {acted} steps, more than the budget")
     elif candidate.reading is not None:
         at = candidate.reading.at
         first = session.elements()
@@ -175,7 +178,9 @@ def _look_through(candidate: Candidate) -> None:
     if told or any(str(value) in task.instruction for value in answer.values()):
         raise _Refused(f"the answer stands in {', '.join(told) or 'the instruction'}")
     files = {path: fixture for path, fixture in spec.files.items() if fixture is not None and not path.startswith(".")}
-    text = "\n".join([*(path.rpartition("/")[2] for path in files), *(file.words() for file in files.values())])
+    places = {PurePosixPath(path) for path in files}
+    places |= {above for place in places for above in place.parents}
+    text = "\n".join([*sorted(place.name for place in places), *(file.words() for file in files.values())])
     for name in candidate.names:
         found = len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))
         if found != 1:
