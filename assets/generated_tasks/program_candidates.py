@@ -240,6 +240,21 @@ def _mousepad(family: _Family) -> None:
             uses=("note",),
         )
 
+    day, room = family.rng.choice([*zip(days, rooms, strict=True)])
+    family.ask(
+        "scenario",
+        f'open minutes.txt, read what stands beside "{day}", add that as a line at the end of shopping.txt and save it',
+        f'打开 minutes.txt，看"{day}"后面写的是什么，把它作为一行加到 shopping.txt 末尾，并保存',
+        [
+            *[*opened, family.press("ctrl", "o", english="Open a file", chinese="打开文件")],
+            *[family.type("/home/user/Documents/shopping.txt\n"), end, family.type(f"{room}\n"), family.saved()],
+        ],
+        note_of([*lines, room]),
+        names=(day,),
+        allowed=(_place(note), "windows"),
+        uses=("note",),
+    )
+
 
 def _galculator(family: _Family) -> None:
     """Sums, copied or said."""
@@ -585,6 +600,18 @@ def _zim(family: _Family) -> None:
             allowed=("windows",),
             uses=("pages",),
         )
+    source, target, note = 0, 1, notes[0]
+    family.ask(
+        "scenario",
+        f'add what stands below the title of the page "{pages[source]}" as a line at the end of the page '
+        f'"{pages[target]}" and save it',
+        f'把"{pages[source]}"页面标题下面的内容作为一行加到"{pages[target]}"页面末尾，并保存',
+        [*opened(pages[source]), *opened(pages[target]), end, family.type(f"\n{note}"), family.saved()],
+        {f"read.page_{target}": f"{texts[pages[target]]}\n{note}\n"},
+        keypoints=(pages[source], pages[target]),
+        allowed=("windows", _place(f"Notebook/{pages[target]}.txt")),
+        uses=("pages",),
+    )
 
 
 def _place(path: str) -> str:

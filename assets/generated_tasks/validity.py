@@ -16,9 +16,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from assets.agent.actions import ActionError
+from assets.environments.apps import find_spec
 from assets.environments.desktop import ProgramSpec, find_app, leaks
-from assets.environments.miniwob import MiniwobSession
+from assets.environments.miniwob import PREFIX, MiniwobSession
 from assets.environments.session import Element, Session, check
+from assets.environments.task import TaskContract
 from assets.environments.workers import Sessions
 from assets.errors import InfrastructureError
 from assets.generated_tasks.miniwob_candidates import click_elsewhere, play, worded
@@ -127,6 +129,8 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     if check(candidate.task, initial, initial).success:
         return _Attempt(candidate, initial, None, "solved by doing nothing")
     watch = _Watch(candidate)
+    # A full app may be longer than its screen; what a small one shows fits on it.
+    taken: list[PlannedStep] | None = [] if _is_full(candidate.task) else None
     if isinstance(session, MiniwobSession):
         acted = play(session)
         if acted > candidate.task.step_budget:
@@ -134,15 +138,18 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     elif candidate.reading is not None:
         at = candidate.reading.at
         first = session.elements()
-        follow(session, candidate.plan[:at], sessions.size, watch)
+        follow(session, candidate.plan[:at], sessions.size, watch, taken)
         answer = read_off(candidate.reading, session.elements())
         if any(element.visible and element.label == answer for element in first):
             raise _Refused("the answer stands on the first screen")
         candidate = _kept_secret(filled_in(candidate, answer), answer)
-        follow(session, candidate.plan[at:], sessions.size, watch)
+        follow(session, candidate.plan[at:], sessions.size, watch, taken)
     else:
         said = [step.content for step in candidate.plan if step.do in ("Answer", "Finished")]
-        follow(session, _kept_secret(candidate, *said).plan, sessions.size, watch)
+        follow(session, _kept_secret(candidate, *said).plan, sessions.size, watch, taken)
+    if taken:
+        budget = candidate.task.step_budget + len(taken) - len(candidate.plan)
+        candidate = replace(candidate, plan=tuple(taken), task=replace(candidate.task, step_budget=budget))
     final = copy.deepcopy(session.state())
     outcome = check(candidate.task, initial, final)
     if outcome.success:
@@ -152,14 +159,20 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     return _Attempt(candidate, initial, None, reason)
 
 
+def _is_full(task: TaskContract) -> bool:
+    """Whether a task is for a full phone app or site."""
+    return task.platform != "desktop" and not task.app.startswith(PREFIX) and find_spec(task.app).scale == "full"
+
+
 def _kept_secret(candidate: Candidate, *answers: str) -> Candidate:
     """The candidate.
 
     Raises:
         _Refused: its instruction tells what it asks to find out.
     """
-    words = {word for clause in parse(candidate.task.instruction) for word in clause.words}
-    if words.intersection(answers):
+    text = candidate.task.instruction
+    words = {word for clause in parse(text) for word in clause.words}
+    if words.intersection(answers) or (not words and any(answer and answer in text for answer in answers)):
         raise _Refused("the answer stands in the instruction")
     return candidate
 
