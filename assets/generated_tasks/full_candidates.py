@@ -180,6 +180,8 @@ class _Writer:
         first, second = self._rng.choice(paths), self._rng.choice(paths)
         if len(first) > 1 or not second or self._screen(first) == self._screen(second):
             return ()
+        if first and self._spec.platform == "mobile" and not first[0].target.startswith("nav/"):
+            return ()  # a phone's screen that was opened on top of another shows no navigation
         kept = []
         for path in (first, second):
             changing = [press for press in self._presses(self._screen(path)) if press.changes]
