@@ -78,6 +78,10 @@ class Demand:
     word: str
 
 
+FIELD = Demand("click", "")
+"""A click into a field, before something is typed there."""
+
+
 def demands(episode: SeenEpisode) -> list[Demand]:
     """The completion keypoints of a task, in order, from its words; empty if they name nothing to look for."""
     if '"' in episode.instruction or episode.instruction.endswith("."):
@@ -213,7 +217,7 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
         if next_demand is not None and meets(event, next_demand):
             met.append(number)
             verdicts.append("correct")
-        elif next_demand == _FIELD and after_next is not None and meets(event, after_next):
+        elif next_demand == FIELD and after_next is not None and meets(event, after_next):
             met += [number, number]
             verdicts.append("correct")
         elif event.act == "end":
@@ -242,14 +246,11 @@ def _undoes(event: Event, step: int, word: str) -> bool:
     return event.act == "click" and same_word(event.word, word)
 
 
-_FIELD = Demand("click", "")
-
-
 def meets(event: Event, demand: Demand) -> bool:
     """Whether an event is what is demanded."""
     if demand.act == "answer":
         return event.act in ("answer", "end") and bool(event.word)
-    if demand == _FIELD:
+    if demand == FIELD:
         return event.act == "click" and not event.word
     if not demand.word:
         return event.act == demand.act and bool(event.word)

@@ -16,6 +16,7 @@ from typing import Any
 
 from assets.agent.actions import to_pixel
 from assets.verified_trajectories.evidence import (
+    FIELD,
     SAVE_KEYS,
     SAVE_WORDS,
     Course,
@@ -91,8 +92,12 @@ class ReadingJudge:
         if action.point is None or action.point[0] < 0:
             return Event("nothing", "")
         height, width = step.picture.shape[:2]
-        reading = read_at(self._reader, step.picture, *to_pixel(action.point, width, height), self._sure)
-        return Event("click", reading.text if reading.confidence >= self._sure else "", reading.confidence)
+        x, y = to_pixel(action.point, width, height)
+        reading = read_at(self._reader, step.picture, x, y, self._sure)
+        word = reading.text if reading.confidence >= self._sure else ""
+        if not word and FIELD in demands(episode) and not _typed_at(episode, number + 1, y):
+            word = ELSEWHERE
+        return Event("click", word, reading.confidence)
 
     def _other(self, episode: SeenEpisode, number: int, act: str) -> Event:
         step = episode.steps[number]
@@ -109,6 +114,25 @@ class ReadingJudge:
         if self.name == "template":
             return shows(picture, word, self._sure)
         return any(same_word(reading.text, word) for reading in self._reader.read(lines_of(picture)))
+
+
+ELSEWHERE = "elsewhere"
+"""What a click hit after which the typed text came to stand in another place."""
+
+
+def _typed_at(episode: SeenEpisode, number: int, y: float) -> bool:
+    """Whether a step typed something that came to stand at this height of the screen, in pixels."""
+    if number >= len(episode.steps) or act_of(episode.steps[number]) != "type":
+        return False
+    before, after = episode.steps[number].picture, episode.after(number)
+    if after is None or before.shape != after.shape:
+        return False
+    rows = (before != after).any(axis=(1, 2)).nonzero()[0]
+    return rows.size > 0 and bool(rows.min() - LINE <= y <= rows.max() + LINE)
+
+
+LINE = 8
+"""Half the height of a line of text, in pixels."""
 
 
 class ThoughtJudge:

@@ -97,7 +97,8 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
     """What must follow when each demand is met; None where nothing is done to the screen.
 
     Args:
-        names: what the catalogue says of the app; what it does not name may do anything.
+        names: what the catalogue says of the app; what it does not name may do anything. Where it names nothing at all,
+            every click must change something.
     """
     promised: list[Expected | None] = []
     for index, demand in enumerate(wanted):
@@ -109,7 +110,7 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
             promised.append("any")  # a field takes the focus, if it has not got it already
         else:
             name = retrieve(names, demand.word)
-            promised.append(names[name] if name is not None else "any")
+            promised.append(names[name] if name is not None else "any" if names else "stays")
     return promised
 
 
