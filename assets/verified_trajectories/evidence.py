@@ -113,7 +113,7 @@ def _demands_of_sentence(sentence: str) -> list[Demand]:
     for match in _NAMED.finditer(sentence):
         verb = match["types"] or match["clicks"]
         named = [*(match["list"] or "").split(", "), match["name"], match["last"], match["quoted"]]
-        words = [word for word in named if word]
+        words = [word for word in named if word and word != "nothing"]
         if verb and nameless:
             return []
         if verb:
@@ -122,7 +122,7 @@ def _demands_of_sentence(sentence: str) -> list[Demand]:
         for word in words:
             if typing:
                 found += [Demand("click", ""), Demand("type", word)]
-            elif word != "nothing":
+            else:
                 found.append(Demand("click", word))
     return [] if nameless or _OTHER_CASE.search(sentence) else found
 
