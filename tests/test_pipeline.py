@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import resource
@@ -10,8 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from assets.agent.samples import load_samples
+from assets.environments.catalogue import catalogue
 from assets.reporting import connect, experiment_id
 from assets.stage import directory_id, load_yaml
 from dagster_project import tracking
@@ -59,6 +63,43 @@ def test_every_asset_has_something_to_look_at(smoke_project: Path, items: dict[s
     for address, item in items.items():
         folder = smoke_project / item["path"]
         assert [*folder.glob("pictures/*.png"), *folder.glob("*.md")], address
+
+
+def test_an_app_is_in_one_split_wherever_it_turns_up(smoke_project: Path) -> None:
+    """From the catalogue to what is trained on and what is measured on: nothing of a held-out app is ever learned."""
+    split_of = {app.id: app.split for app in catalogue()}
+    data, reports = smoke_project / "data", smoke_project / "reports"
+    told = {
+        table: {(row["app"], row["split"]) for row in rows(data / f"{table}.parquet", ["app", "split"])}
+        for table in (
+            *("capability_catalog/capabilities", "generated_tasks/tasks", "generated_tasks/rejected"),
+            *("generated_tasks/attacks", "collected_trajectories/episodes", "verified_trajectories/episodes"),
+        )
+    }
+    told["environments/apps"] = {
+        (r["id"], r["split"]) for r in rows(data / "environments/apps.parquet", ["id", "split"])
+    }
+    for table, pairs in told.items():
+        assert pairs or table == "generated_tasks/rejected"
+        assert {(app, split) for app, split in pairs if split_of[app] != split} == set(), table
+
+    tasks = {row["id"]: row["app"] for row in rows(data / "generated_tasks/tasks.parquet", ["id", "app"])}
+    for domain, split in itertools.product(("mobile", "web", "computer"), ("train", "heldout")):
+        taken = load_samples(data / "verified_trajectories", domain, split)
+        assert {split_of[tasks[sample.id.partition("/")[0]]] for sample in taken} <= {split}, (domain, split)
+    measured = [reports / "benchmark_scores/cases.parquet", reports / "safety/cases.parquet"]
+    measured += [*smoke_project.glob("models/**/outcomes.parquet")]
+    assert len(measured) > 2
+    for file in measured:
+        name = "sample" if "models" in file.parts else "case"
+        found = [row[name].partition("/")[0].removesuffix("-attack") for row in rows(file, [name])]
+        assert {split_of[tasks[task]] for task in found if task in tasks} == {"heldout"}, file
+
+
+def rows(file: Path, columns: list[str]) -> list[dict[str, Any]]:
+    """Some columns of a table."""
+    found: list[dict[str, Any]] = pq.read_table(file, columns=columns).to_pylist()
+    return found
 
 
 def test_a_second_run_is_cached_within_twenty_seconds_of_work(smoke_project: Path) -> None:

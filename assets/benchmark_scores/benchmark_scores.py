@@ -41,6 +41,7 @@ from assets.benchmark_scores.scores import (
     write_scores,
 )
 from assets.environments.phone import PhoneParameters
+from assets.environments.session import fits
 from assets.environments.task import TaskContract
 from assets.environments.workers import spread
 from assets.stage import Stage, StageParameters
@@ -114,11 +115,12 @@ def _held_out_samples(stage: Stage[Parameters], domain: str, share: float = 1.0)
 def _held_out_tasks(stage: Stage[Parameters], share: Callable[[str], float]) -> list[TaskContract]:
     """The tasks of the live episodes, of each domain a share."""
     tasks = read_tasks(stage.input("data/generated_tasks") / "tasks.parquet")
+    screen = stage.section("agent", AgentParameters).screen
     return [
         task
         for suite, count in stage.parameters.episodes.model_dump().items()
         for task in choose_tasks(
-            [t for t in tasks if suite_of(t) == suite],
+            [t for t in tasks if suite_of(t) == suite and fits(t, screen)],
             round(count * share("web" if suite == MINIWOB else suite)),
             stage.rng("tasks", suite),
         )

@@ -85,6 +85,11 @@ def _screens(app: str) -> tuple[str, ...]:
     return (*spec.screens, *(f"dialog:{name}" for name in spec.dialogs))
 
 
+def desktop_programs() -> list[AppInfo]:
+    """The full desktop programs, sorted by id."""
+    return sorted((app for app in _desktop_apps() if app.scale == "full"), key=lambda app: app.id)
+
+
 def _desktop_apps() -> list[AppInfo]:
     from assets.environments.desktop import DesktopApp, ProgramSpec, load_apps, load_programs
 

@@ -168,6 +168,15 @@ def open_session(
     raise ParameterError(f"no platform '{platform}'; known: mobile, web, desktop")
 
 
+def fits(task: TaskContract, screen: tuple[int, int]) -> bool:
+    """Whether sessions with a screen of this size show the task's app on it, and not on a larger one of its own."""
+    if task.platform != "desktop":
+        return True
+    from assets.environments.desktop import screen_of
+
+    return screen_of(task.app, screen) == screen
+
+
 def digest(state: Any) -> str:
     """A short hash of a JSON value."""
     return hashlib.sha256(canonical_json(state).encode()).hexdigest()[:16]

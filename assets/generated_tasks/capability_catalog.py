@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, NonNegativeFloat
 
 from assets.agent.endpoint import Endpoint, EndpointParameters, Usage
+from assets.environments.catalogue import desktop_programs
 from assets.generated_tasks.feedback import Feedback, read_feedback, weight
 from assets.generated_tasks.research import Capability, EndpointResearcher, Findings, OfflineResearcher, Researcher
 from assets.stage import Stage, StageParameters, write_parquet
@@ -35,11 +36,14 @@ class Parameters(StageParameters):
 
     Attributes:
         scales: of the apps to take: `small` ones are made of the words that the small model knows, `full` ones are not.
+        programs: whether to take the full desktop programs, of whatever scale the others are and though nobody has
+            probed them: whatever is asked of a program is proven in it.
         boost: how much a capability that never came out well outweighs one that always does.
         researcher: who finds out.
     """
 
     scales: tuple[Literal["small", "full"], ...] = Field(min_length=1)
+    programs: bool
     boost: NonNegativeFloat
     researcher: ResearcherParameters
 
@@ -51,7 +55,10 @@ def run(stage: Stage[Parameters]) -> None:
         ParameterError: the endpoint has no address, no model or no key.
     """
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
-    apps = [app for app in catalogue if app["scale"] in stage.parameters.scales]
+    apps = [app for app in catalogue if app["scale"] in stage.parameters.scales and not _is_program(app)]
+    if stage.parameters.programs:
+        probed = {app["id"]: app for app in catalogue if _is_program(app)}
+        apps += [probed.get(known.id, {**asdict(known), "reached": [], "elements": 0}) for known in desktop_programs()]
     feedback = read_feedback(stage.input("data/feedback"))
     usage, researcher = _researcher(stage)
     findings = researcher.research(apps)
@@ -61,6 +68,10 @@ def run(stage: Stage[Parameters]) -> None:
     excluded = json.dumps(sorted(feedback.invalid_entities), ensure_ascii=False, indent=1)
     (stage.output / "excluded.json").write_text(excluded + "\n", encoding="utf-8")
     _report(stage, apps, findings, capabilities, len(found) - len(capabilities), usage)
+
+
+def _is_program(app: Mapping[str, Any]) -> bool:
+    return (app["platform"], app["scale"]) == ("desktop", "full")
 
 
 def _researcher(stage: Stage[Parameters]) -> tuple[Usage, Researcher]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from assets.environments.apps import AppSpec, Control, parse_condition
+from assets.environments.apps import AppSpec, Clause, Control, parse_condition
 from assets.environments.task import TaskContract
 from assets.generated_tasks.plan import READ, Candidate, PlannedStep, Reading
 
@@ -90,8 +90,9 @@ class _Writer:
         for _ in range(DRAWS):
             path = self._rng.choice(paths)
             switches = [press for press in self._presses(self._screen(path)) if press.says in ("on", "off")]
-            if len(switches) > 1:
-                found.append(self._candidate("batch", (*path, *self._rng.sample(switches, 2))))
+            chosen = self._rng.sample(switches, 2) if len(switches) > 1 else []
+            if chosen and self._independent(self._screen(path), chosen):
+                found.append(self._candidate("batch", (*path, *chosen)))
             scenario = self._scenario(paths)
             if scenario:
                 found.append(self._candidate("scenario", scenario))
@@ -150,8 +151,10 @@ class _Writer:
                     if option != value:
                         target, chosen = f"{screen}/{control.key}/{option}", (f"values.{control.key}", option)
                         found.append(_Press("choose", option, target, capability, chosen))
-            elif control.kind == "list" and control.open and self._harmless(control):
+            elif control.kind == "list" and control.open and self._harmless(control) and not _narrowed(control):
                 for row in self._state["lists"][control.label]:
+                    if not all(_holds(clause, row) for clause in parse_condition(control.where)):
+                        continue
                     name = _titled(control, row)
                     if name:
                         target = f"{screen}/{control.id or control.label}/{row['id']}"
@@ -163,7 +166,9 @@ class _Writer:
         """Lists whose rows stand as they are in the state, with another first row than the app has by default."""
         for control in self._spec.screens[screen].all_controls():
             ordered = (control.where, control.search, control.sort, control.filter, control.matches, control.group)
-            if control.kind != "list" or any(ordered) or control.orders or control.limit or not self._shown(control):
+            # A row that opens nothing is nothing to press, and an oracle sees only what can be pressed.
+            plain = control.kind == "list" and control.open and not control.orders and not control.limit
+            if not plain or any(ordered) or not self._shown(control):
                 continue
             rows, usual = self._state["lists"][control.label], self._spec.initial_state()["lists"][control.label]
             if len(rows) > 1 and _titled(control, rows[0]) and rows[0]["id"] != usual[0]["id"]:
@@ -175,6 +180,8 @@ class _Writer:
         first, second = self._rng.choice(paths), self._rng.choice(paths)
         if len(first) > 1 or not second or self._screen(first) == self._screen(second):
             return ()
+        if first and self._spec.platform == "mobile" and not first[0].target.startswith("nav/"):
+            return ()  # a phone's screen that was opened on top of another shows no navigation
         kept = []
         for path in (first, second):
             changing = [press for press in self._presses(self._screen(path)) if press.changes]
@@ -185,14 +192,13 @@ class _Writer:
 
     def _shown(self, control: Control) -> bool:
         """Whether its condition holds at the start, as far as single values tell."""
-        for clause in parse_condition(control.when):
-            value = self._state["values"].get(clause.name)
-            if value is None or clause.reference or clause.op not in ("is", "not", "=", "!="):
-                return False
-            met = bool(value) if clause.op in ("is", "not") else str(value) == clause.value
-            if met != (clause.op in ("is", "=")):
-                return False
-        return True
+        return all(_holds(clause, self._state["values"]) for clause in parse_condition(control.when))
+
+    def _independent(self, screen: str, switches: Sequence[_Press]) -> bool:
+        """Whether none of the switches decides whether another of them is shown."""
+        keys = {str(press.changes[0]).removeprefix("values.") for press in switches if press.changes}
+        mine = [control for control in self._spec.screens[screen].all_controls() if control.key in keys]
+        return not any(clause.name in keys for control in mine for clause in parse_condition(control.when))
 
     @staticmethod
     def _harmless(control: Control) -> bool:
@@ -248,6 +254,20 @@ class _Writer:
         target = text if reads is None else f"{text} | {reads[1].rows[0]}"
         family = f"{spec.platform}/{spec.id}/{self._arrangement}"
         return Candidate(task, tuple(plan), family, target, reading, tuple(press.name for press in presses))
+
+
+def _holds(clause: Clause, values: Mapping[str, Any]) -> bool:
+    """Whether a clause holds for values or for the fields of a record; not, where more than one value would tell."""
+    value = values.get(clause.name)
+    if value is None or clause.reference or clause.op not in ("is", "not", "=", "!="):
+        return False
+    met = bool(value) if clause.op in ("is", "not") else str(value) == clause.value
+    return met == (clause.op in ("is", "="))
+
+
+def _narrowed(control: Control) -> bool:
+    """Whether a list shows not all of the rows that its condition leaves."""
+    return bool(control.filter or control.matches or control.limit)
 
 
 def _titled(control: Control, row: dict[str, Any]) -> str:

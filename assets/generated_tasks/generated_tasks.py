@@ -13,22 +13,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
 from assets.agent.parameters import AgentParameters
 from assets.environments.apps import find_spec, load_specs, load_themes
+from assets.environments.desktop import ProgramSpec, load_programs, program
 from assets.environments.desktop import load_apps as load_desktop_apps
 from assets.environments.miniwob import PREFIX
 from assets.environments.miniwob_oracles import ORACLES
 from assets.environments.phone import PhoneParameters
 from assets.environments.task import TaskContract, from_row, task_schema, to_row
 from assets.environments.workers import spread
+from assets.errors import MissingProgramError
 from assets.generated_tasks.app_candidates import app_candidates
 from assets.generated_tasks.attacks import attack_pairs, attack_schema
 from assets.generated_tasks.desktop_candidates import desktop_candidates
 from assets.generated_tasks.full_candidates import full_candidates
 from assets.generated_tasks.miniwob_candidates import miniwob_candidate
 from assets.generated_tasks.plan import Candidate, plan_from_json, plan_to_json, solutions_schema
+from assets.generated_tasks.program_candidates import program_candidates
 from assets.generated_tasks.validity import Duplicates, Verdict, prove_family
 from assets.stage import Stage, StageParameters, Weight, Weights, some_weight, write_parquet
 
@@ -41,6 +44,8 @@ class Parameters(StageParameters):
     Attributes:
         tasks: how many to propose a platform; what the gate rejects is not replaced.
         miniwob: how many tasks on MiniWoB++ pages, beside those of the simulated sites.
+        programs: how many tasks on full desktop programs, beside those on small ones. At least two of each program
+            that is taken: what one asks for must not pass as the other.
         heldout_share: part of them on held-out apps.
         family: tasks that share one arrangement of one app.
         kinds: weight of each kind of task, where an app has tasks of that kind.
@@ -51,7 +56,8 @@ class Parameters(StageParameters):
     """
 
     tasks: dict[str, int]
-    miniwob: int
+    miniwob: NonNegativeInt
+    programs: NonNegativeInt
     heldout_share: float = Field(gt=0, lt=1)
     family: PositiveInt
     kinds: Weights[Kind]
@@ -67,9 +73,11 @@ def run(stage: Stage[Parameters]) -> None:
     size = stage.section("agent", AgentParameters).screen
     catalogue = json.loads((stage.input("data/environments") / "catalogue.json").read_text(encoding="utf-8"))
     findings = _findings(stage)
-    catalogue = [app for app in catalogue if app["id"] in findings.apps]
+    catalogue = [app for app in catalogue if app["id"] in findings.apps and app["id"] not in _programs()]
     families, refused = _propose(stage, catalogue, findings)
     families += _miniwob_families(stage, catalogue)
+    of_programs, refused_of_programs, left_out = _propose_for_programs(stage, findings)
+    families, refused = families + of_programs, refused + refused_of_programs
     verdicts = _proven(stage, families, size)
     accepted = sorted(_numbered([v for v in verdicts if not v.reason]), key=lambda verdict: verdict.candidate.task.id)
     rejected = [verdict for verdict in verdicts if verdict.reason] + refused
@@ -84,6 +92,7 @@ def run(stage: Stage[Parameters]) -> None:
     write_parquet(stage.output / "rejected.parquet", map(_rejected_row, rejected), _rejected_schema())
     pairs = attack_pairs(tasks, parameters.attacks, size, stage.rng("attacks"), stage.section("phone", PhoneParameters))
     write_parquet(stage.output / "attacks.parquet", pairs, attack_schema())
+    stage.table("left_out", ("program", "why nothing is asked of it"), left_out)
     _report(stage, accepted, rejected, len(pairs) // 2)
 
 
@@ -209,9 +218,10 @@ def candidates(
         neighbours: small apps of which one may be on the same phone.
     """
     if app["platform"] == "desktop":
-        known = {program.id: program for program in load_desktop_apps()}
-        program = known.get(app["id"])  # nobody has written down what can be pressed in a full one
-        return desktop_candidates(program, arrangement, parameters.toggles, rng) if program else []
+        if app["scale"] == "full":
+            return program_candidates(_programs()[app["id"]], arrangement, rng)
+        small = next(known for known in load_desktop_apps() if known.id == app["id"])
+        return desktop_candidates(small, arrangement, parameters.toggles, rng)
     if app["scale"] == "full":
         return full_candidates(find_spec(app["id"]), arrangement, rng)
     spec = load_specs()[app["id"]]
@@ -233,6 +243,45 @@ def _miniwob_families(stage: Stage[Parameters], catalogue: Sequence[Mapping[str,
         for app, quota in _even([app for app in apps if app.removeprefix(PREFIX) in ORACLES], total)
         for number in range(quota)
     ]
+
+
+def _propose_for_programs(
+    stage: Stage[Parameters], findings: _Findings
+) -> tuple[list[list[Candidate]], list[Verdict], list[tuple[str, str]]]:
+    """(families on full desktop programs, candidates that are not worth it, programs left out with the reason).
+
+    Where there are fewer tasks than two of each program, some of the programs are drawn.
+    """
+    count = stage.parameters.programs
+    there, left_out = [], []
+    for name, spec in sorted(_programs().items()):
+        try:
+            program(spec.program, spec.package)
+        except MissingProgramError as missing:
+            left_out.append((name, str(missing)))
+            continue
+        if name in findings.apps:
+            there.append(name)
+        else:
+            left_out.append((name, "it is not in the catalogue of capabilities, see capability_catalog.programs"))
+    if not count:
+        return [], [], left_out
+    drawn = sorted(stage.rng("programs").sample(there, min(len(there), max(1, count // 2))))
+    left_out += [(name, f"{count} tasks are for other programs") for name in sorted({*there} - {*drawn})]
+    families: list[list[Candidate]] = []
+    refused: list[Verdict] = []
+    for name, quota in _even(drawn, count):
+        spec = _programs()[name]
+        app = {"id": name, "platform": "desktop", "locale": spec.locale, "split": spec.split, "scale": spec.scale}
+        source = _Source(stage, app, (), findings)
+        families += source.families(quota)
+        refused += source.refused
+    return families, refused, left_out
+
+
+def _programs() -> dict[str, ProgramSpec]:
+    """The full desktop programs by their ids."""
+    return {spec.id: spec for spec in load_programs()}
 
 
 def _shares(
@@ -365,6 +414,7 @@ def _report(stage: Stage[Parameters], accepted: Sequence[Verdict], rejected: Seq
         done_wrong=sum(verdict.wrong for verdict in accepted),
         without_wrong=sum(verdict.wrong == 0 for verdict in accepted),
         attack_pairs=pairs,
+        program_tasks=sum(task.app in _programs() for task in tasks),
         **{
             f"{platform}_tasks": sum(task.platform == platform for task in tasks) for platform in stage.parameters.tasks
         },

@@ -10,8 +10,8 @@ from assets.environments.miniwob_oracles import ORACLES, Scene
 from assets.environments.task import TaskContract
 from assets.generated_tasks.plan import Candidate
 
-BUDGET = 10
-"""Most responses of an episode; the longest oracle of a page takes eight."""
+BUDGET = 16
+"""Most responses of an episode; the longest way, twelve checkboxes and a button, takes thirteen."""
 
 
 def miniwob_candidate(app: str, seed: int) -> Candidate:
@@ -37,13 +37,16 @@ def worded(candidate: Candidate, session: MiniwobSession) -> Candidate:
     return replace(candidate, task=replace(candidate.task, instruction=str(session.state()["utterance"])))
 
 
-def play(session: MiniwobSession) -> None:
-    """Let the page's oracle act until it is done or the page has given its reward."""
+def play(session: MiniwobSession) -> int:
+    """Let the page's oracle act until it is done or the page has given its reward; returns how often it acted."""
     scene = Scene(session)
+    acted = 0
     for action, _ in ORACLES[scene.page](scene):
         session.act(action)
+        acted += 1
         if session.over:
-            return
+            break
+    return acted
 
 
 def click_elsewhere(session: MiniwobSession) -> bool:

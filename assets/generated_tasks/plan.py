@@ -25,7 +25,7 @@ class PlannedStep:
     Attributes:
         do: the action's name.
         target: id of the element it points at, as `Session.elements` names it; empty if it points at nothing.
-        content: text of a Type, Answer or Finished.
+        content: text of a Type, Answer or Finished; of a Scroll or Swipe `down`, where it leads to.
         keys: keys of a Hotkey.
         thought: what the oracle thinks; empty means the label of the element.
     """
@@ -64,6 +64,7 @@ class Candidate:
         reading: what is read on the way; `READ` stands for it in the plan and in the expected state.
         names: what the instruction calls each thing that the plan points at, in order; empty where a page has its own
             words.
+        decoy: does it to something else, where no press of the plan could be aimed at something else.
     """
 
     task: TaskContract
@@ -72,6 +73,7 @@ class Candidate:
     target: str
     reading: Reading | None = None
     names: tuple[str, ...] = ()
+    decoy: tuple[PlannedStep, ...] = ()
 
 
 def find(elements: list[Element], identity: str) -> Element | None:
@@ -86,6 +88,10 @@ def to_action(step: PlannedStep, element: Element | None, elements: Iterable[Ele
         elements: what is on the screen.
         size: width and height of the screen, in pixels.
     """
+    if step.do == "Scroll":
+        return Action("Scroll", point=(500, 500), direction=step.content)
+    if step.do == "Swipe":
+        return Action("Swipe", point=(500, 700), end=(500, 400))
     point = None if element is None else from_pixel(*free_point(element, elements), *size)
     content = step.content if step.do in _WITH_CONTENT else None
     return Action(step.do, point=point, content=content, keys=step.keys)
@@ -106,11 +112,14 @@ def follow(
     plan: Sequence[PlannedStep],
     size: tuple[int, int],
     watch: Callable[[PlannedStep, list[Element]], None] | None = None,
+    taken: list[PlannedStep] | None = None,
 ) -> None:
     """Carry a plan out, without looking at screenshots.
 
     Args:
         watch: is shown each pointing step and system key, and the elements on the screen before it.
+        taken: gets the steps. What is further down is then scrolled to, and what is not there yet is waited for;
+            without it the plan is carried out as it is.
 
     Raises:
         Unreachable: an element of the plan is not on the screen.
@@ -120,11 +129,32 @@ def follow(
         if step.target or (watch is not None and step.do in SYSTEM_KEYS):
             elements = session.elements()
             element = find(elements, step.target) if step.target else None
+            for _ in range(PATIENCE if step.target and taken is not None else 0):
+                if element is not None:
+                    break
+                on_the_way = _towards(step.target, elements, session.platform, size)
+                session.act(to_action(on_the_way, None, elements, size))
+                taken.append(on_the_way)  # type: ignore[union-attr]
+                elements = session.elements()
+                element = find(elements, step.target)
             if step.target and element is None:
                 raise Unreachable(step.target)
             if watch is not None:
                 watch(step, elements)
         session.act(to_action(step, element, elements, size))
+        if taken is not None:
+            taken.append(step)
+
+
+PATIENCE = 4
+"""How often a thing that can't be seen is scrolled to or waited for."""
+
+
+def _towards(target: str, elements: Sequence[Element], platform: str, size: tuple[int, int]) -> PlannedStep:
+    """A step towards an element that can't be seen: down to it, or a wait."""
+    if not any(element.id == target and element.box[3] > size[1] for element in elements):
+        return PlannedStep("Wait")
+    return PlannedStep("Scroll" if platform == "web" else "Swipe", content="down")
 
 
 def read_off(reading: Reading, elements: Sequence[Element]) -> str:

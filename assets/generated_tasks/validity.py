@@ -12,11 +12,15 @@ import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from assets.agent.actions import ActionError
-from assets.environments.miniwob import MiniwobSession
+from assets.environments.apps import find_spec
+from assets.environments.desktop import ProgramSpec, find_app, leaks
+from assets.environments.miniwob import PREFIX, MiniwobSession
 from assets.environments.session import Element, Session, check
+from assets.environments.task import TaskContract
 from assets.environments.workers import Sessions
 from assets.errors import InfrastructureError
 from assets.generated_tasks.miniwob_candidates import click_elsewhere, play, worded
@@ -116,6 +120,8 @@ def _safely(sessions: Sessions, candidate: Candidate) -> _Attempt:
 
 def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     session = sessions.get(candidate.task.platform, candidate.task.app)
+    if candidate.task.resources:
+        _look_through(candidate)
     session.reset(candidate.task)
     if isinstance(session, MiniwobSession):
         candidate = worded(candidate, session)
@@ -123,20 +129,27 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     if check(candidate.task, initial, initial).success:
         return _Attempt(candidate, initial, None, "solved by doing nothing")
     watch = _Watch(candidate)
+    # A full app may be longer than its screen; what a small one shows fits on it.
+    taken: list[PlannedStep] | None = [] if _is_full(candidate.task) else None
     if isinstance(session, MiniwobSession):
-        play(session)
+        acted = play(session)
+        if acted > candidate.task.step_budget:
+            raise _Refused(f"the way takes {acted} steps, more than the budget")
     elif candidate.reading is not None:
         at = candidate.reading.at
         first = session.elements()
-        follow(session, candidate.plan[:at], sessions.size, watch)
+        follow(session, candidate.plan[:at], sessions.size, watch, taken)
         answer = read_off(candidate.reading, session.elements())
         if any(element.visible and element.label == answer for element in first):
             raise _Refused("the answer stands on the first screen")
         candidate = _kept_secret(filled_in(candidate, answer), answer)
-        follow(session, candidate.plan[at:], sessions.size, watch)
+        follow(session, candidate.plan[at:], sessions.size, watch, taken)
     else:
         said = [step.content for step in candidate.plan if step.do in ("Answer", "Finished")]
-        follow(session, _kept_secret(candidate, *said).plan, sessions.size, watch)
+        follow(session, _kept_secret(candidate, *said).plan, sessions.size, watch, taken)
+    if taken:
+        budget = candidate.task.step_budget + len(taken) - len(candidate.plan)
+        candidate = replace(candidate, plan=tuple(taken), task=replace(candidate.task, step_budget=budget))
     final = copy.deepcopy(session.state())
     outcome = check(candidate.task, initial, final)
     if outcome.success:
@@ -146,16 +159,45 @@ def _attempt(sessions: Sessions, candidate: Candidate) -> _Attempt:
     return _Attempt(candidate, initial, None, reason)
 
 
+def _is_full(task: TaskContract) -> bool:
+    """Whether a task is for a full phone app or site."""
+    return task.platform != "desktop" and not task.app.startswith(PREFIX) and find_spec(task.app).scale == "full"
+
+
 def _kept_secret(candidate: Candidate, *answers: str) -> Candidate:
     """The candidate.
 
     Raises:
         _Refused: its instruction tells what it asks to find out.
     """
-    words = {word for clause in parse(candidate.task.instruction) for word in clause.words}
-    if words.intersection(answers):
+    text = candidate.task.instruction
+    words = {word for clause in parse(text) for word in clause.words}
+    if words.intersection(answers) or (not words and any(answer and answer in text for answer in answers)):
         raise _Refused("the answer stands in the instruction")
     return candidate
+
+
+def _look_through(candidate: Candidate) -> None:
+    """Look through the files that a task brings for what must not, and for what must stand there.
+
+    Raises:
+        _Refused: they or the instruction give the answer away, or what the instruction names is not there just once.
+    """
+    task, program = candidate.task, find_app(candidate.task.app)
+    assert isinstance(program, ProgramSpec)
+    spec = program.task_spec(task)
+    answer = {path: value for path, value in task.expected_state.items() if path == "answer"}
+    told = leaks(replace(task, expected_state=answer), spec)
+    if told or any(str(value) in task.instruction for value in answer.values()):
+        raise _Refused(f"the answer stands in {', '.join(told) or 'the instruction'}")
+    files = {path: fixture for path, fixture in spec.files.items() if fixture is not None and not path.startswith(".")}
+    places = {PurePosixPath(path) for path in files}
+    places |= {above for place in places for above in place.parents}
+    text = "\n".join([*sorted(place.name for place in places), *(file.words() for file in files.values())])
+    for name in candidate.names:
+        found = len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+        if found != 1:
+            raise _Refused(f"ambiguous: {found} things in its files are called '{name}'")
 
 
 class _Watch:
@@ -204,8 +246,8 @@ def _gone_wrong(sessions: Sessions, attempt: _Attempt) -> tuple[str, int]:
             if isinstance(session, MiniwobSession):
                 if not click_elsewhere(session):
                     return "", 0
-            elif attempt.mistakes:
-                _blindly(session, attempt.mistakes[0], sessions.size)
+            elif attempt.mistakes or attempt.candidate.decoy:
+                _blindly(session, [*attempt.mistakes, attempt.candidate.decoy][0], sessions.size)
             else:
                 return "", 0  # nothing on its way could be taken for something else
             passed = check(task, initial, session.state()).success

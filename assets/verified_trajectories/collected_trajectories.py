@@ -27,7 +27,7 @@ from assets.agent.parameters import AgentParameters
 from assets.environments.miniwob import PREFIX, MiniwobSession
 from assets.environments.miniwob_oracles import MiniwobOracle
 from assets.environments.phone import PhoneParameters
-from assets.environments.session import Session, rollout, rollout_batch
+from assets.environments.session import Session, fits, rollout, rollout_batch
 from assets.environments.task import TaskContract, from_row
 from assets.environments.trajectory import Episode, episode_row, episodes_schema, step_rows, steps_schema
 from assets.environments.workers import Sessions, spread
@@ -232,7 +232,8 @@ def _shards(stage: Stage[Parameters], agent: AgentParameters) -> list[Shard]:
         families.setdefault(family, []).append(identity)
     groups: list[list[Assignment]] = []
     for platform in sorted({task.platform for task in tasks}):
-        mine = sorted((task for task in tasks if task.platform == platform), key=lambda task: task.id)
+        fitting = (task for task in tasks if task.platform == platform and fits(task, agent.screen))
+        mine = sorted(fitting, key=lambda task: task.id)
         count: int = getattr(stage.parameters.tasks, platform)
         mine = choose(mine, family_of, count, stage.rng(platform, "tasks")) if count else mine
         for start in range(0, len(mine), stage.parameters.shard):

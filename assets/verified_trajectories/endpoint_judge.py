@@ -99,7 +99,8 @@ class EndpointJudge:
 def keypoints_of(episode: SeenEpisode) -> list[str]:
     """What must be seen for the task to count as done, in words."""
     verbs = {"click": "used", "type": "typed", "answer": "answered from the screen"}
-    found = [f'"{demand.word}" is {verbs[demand.act]}' for demand in demands(episode)]
+    named = (demand for demand in demands(episode) if demand.word or demand.act != "click")
+    found = [f'"{demand.word}" is {verbs[demand.act]}' for demand in named]
     return found or [f'"{word}"' for word in episode.keypoints] or [f"the task is done: {episode.instruction}"]
 
 

@@ -70,15 +70,22 @@ def blind(episode: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> See
 class Demand:
     """One thing that must be seen to happen: a `click` on a word, a `type` of it, or an `answer`.
 
-    What is typed after it was read off the screen has no word: any text will do, as for an answer.
+    What is typed after it was read off the screen has no word: any text will do, as for an answer. A click without a
+    word is one into a field, where nothing is written yet; a field that has the focus already needs none.
     """
 
     act: Literal["click", "type", "answer"]
     word: str
 
 
+FIELD = Demand("click", "")
+"""A click into a field, before something is typed there."""
+
+
 def demands(episode: SeenEpisode) -> list[Demand]:
     """The completion keypoints of a task, in order, from its words; empty if they name nothing to look for."""
+    if '"' in episode.instruction or episode.instruction.endswith("."):
+        return _demands_of_sentence(episode.instruction)
     found: list[Demand] = []
     clauses = parse(episode.instruction)
     for clause in clauses:
@@ -91,10 +98,46 @@ def demands(episode: SeenEpisode) -> list[Demand]:
             found.append(Demand("answer", clause.words[0]))
         else:
             found.append(Demand("click", clause.words[0]))
-    if not found:
-        # Other people's words: what they put in quotes is what is named on the screen.
-        found = [Demand("click", word) for word in re.findall(r'"([^"]+)"', episode.instruction)]
     return found
+
+
+def _demands_of_sentence(sentence: str) -> list[Demand]:
+    """Other people's words: what they put in quotes, and what they name after a verb, is what is named on the screen.
+
+    A sentence demands nothing that asks for something that it does not name, such as a sum, a colour or the second
+    field: who looks for the rest of it alone would take half of the task for all of it. Nor does one that asks for
+    letters of another case than it shows, since case does not count here.
+    """
+    found: list[Demand] = []
+    typing = nameless = False
+    for match in _NAMED.finditer(sentence):
+        verb = match["types"] or match["clicks"]
+        named = [*(match["list"] or "").split(", "), match["name"], match["last"], match["quoted"]]
+        words = [word for word in named if word and word != "nothing"]
+        if verb and nameless:
+            return []
+        if verb:
+            typing = bool(match["types"])
+        nameless = not words
+        for word in words:
+            if typing:
+                found += [Demand("click", ""), Demand("type", word)]
+            else:
+                found.append(Demand("click", word))
+    return [] if nameless or _OTHER_CASE.search(sentence) else found
+
+
+_OTHER_CASE = re.compile(r"\b(?:lower|upper) case\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r'"(?P<quoted>[^"]+)"'
+    r"|(?P<types>\b(?:enter|type)\b|输入)"
+    r"|(?P<clicks>\b(?:click|press|tap|select|choose|expand|focus|solve)\b)"
+    r"(?:(?<=select) (?P<list>\w+(?:, \w+)*)(?= and (?:click|press)\b)"
+    r"| (?:on |the |button )*(?P<name>(?-i:[A-Z])\w*(?: #\d+)?)(?=[ ,.])"
+    r"| (?P<last>\w+)\.$)?",
+    re.IGNORECASE,
+)
+"""What a sentence names: in quotes; after a verb with a capital, as its last word, or in a list to select from."""
 
 
 # --- what happened ---------------------------------------------------------------------------------------------------
@@ -170,8 +213,12 @@ def follow_events(wanted: Sequence[Demand], events: Sequence[Event]) -> Course:
     verdicts: list[StepVerdict] = []
     for number, event in enumerate(events):
         next_demand = wanted[len(met)] if len(met) < len(wanted) else None
-        if next_demand is not None and _meets(event, next_demand):
+        after_next = wanted[len(met) + 1] if len(met) + 1 < len(wanted) else None
+        if next_demand is not None and meets(event, next_demand):
             met.append(number)
+            verdicts.append("correct")
+        elif next_demand == FIELD and after_next is not None and meets(event, after_next):
+            met += [number, number]
             verdicts.append("correct")
         elif event.act == "end":
             verdicts.append("correct" if len(met) == len(wanted) and not astray and wanted else "incorrect")
@@ -199,9 +246,12 @@ def _undoes(event: Event, step: int, word: str) -> bool:
     return event.act == "click" and same_word(event.word, word)
 
 
-def _meets(event: Event, demand: Demand) -> bool:
+def meets(event: Event, demand: Demand) -> bool:
+    """Whether an event is what is demanded."""
     if demand.act == "answer":
         return event.act in ("answer", "end") and bool(event.word)
+    if demand == FIELD:
+        return event.act == "click" and not event.word
     if not demand.word:
         return event.act == demand.act and bool(event.word)
     return event.act == demand.act and same_word(event.word, demand.word)

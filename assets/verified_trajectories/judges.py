@@ -16,6 +16,7 @@ from typing import Any
 
 from assets.agent.actions import to_pixel
 from assets.verified_trajectories.evidence import (
+    FIELD,
     SAVE_KEYS,
     SAVE_WORDS,
     Course,
@@ -27,6 +28,7 @@ from assets.verified_trajectories.evidence import (
     act_of,
     demands,
     follow_events,
+    meets,
     same_word,
     with_returns,
 )
@@ -90,8 +92,12 @@ class ReadingJudge:
         if action.point is None or action.point[0] < 0:
             return Event("nothing", "")
         height, width = step.picture.shape[:2]
-        reading = read_at(self._reader, step.picture, *to_pixel(action.point, width, height), self._sure)
-        return Event("click", reading.text if reading.confidence >= self._sure else "", reading.confidence)
+        x, y = to_pixel(action.point, width, height)
+        reading = read_at(self._reader, step.picture, x, y, self._sure)
+        word = reading.text if reading.confidence >= self._sure else ""
+        if not word and FIELD in demands(episode) and not _typed_at(episode, number + 1, y):
+            word = ELSEWHERE
+        return Event("click", word, reading.confidence)
 
     def _other(self, episode: SeenEpisode, number: int, act: str) -> Event:
         step = episode.steps[number]
@@ -108,6 +114,25 @@ class ReadingJudge:
         if self.name == "template":
             return shows(picture, word, self._sure)
         return any(same_word(reading.text, word) for reading in self._reader.read(lines_of(picture)))
+
+
+ELSEWHERE = "elsewhere"
+"""What a click hit after which the typed text came to stand in another place."""
+
+
+def _typed_at(episode: SeenEpisode, number: int, y: float) -> bool:
+    """Whether a step typed something that came to stand at this height of the screen, in pixels."""
+    if number >= len(episode.steps) or act_of(episode.steps[number]) != "type":
+        return False
+    before, after = episode.steps[number].picture, episode.after(number)
+    if after is None or before.shape != after.shape:
+        return False
+    rows = (before != after).any(axis=(1, 2)).nonzero()[0]
+    return rows.size > 0 and bool(rows.min() - LINE <= y <= rows.max() + LINE)
+
+
+LINE = 8
+"""Half the height of a line of text, in pixels."""
 
 
 class ThoughtJudge:
@@ -210,7 +235,7 @@ def judge_steps(episode: SeenEpisode, readers: Sequence[ReadingJudge], sure: flo
             verdicts.append("exploratory" if searching else "incorrect")
         else:
             verdicts.append(verdict)
-        met += verdict == "correct" and met < len(wanted) and _counts(event, wanted[met])
+        met += verdict == "correct" and met < len(wanted) and meets(event, wanted[met])
     return verdicts
 
 
@@ -221,10 +246,6 @@ def _agreed(think: str, events: Sequence[Event]) -> Event:
         if same_word(event.word, think) or sum(same_word(event.word, other.word) for other in read) > 1:
             return event
     return Event(events[0].act, "", 0.0)
-
-
-def _counts(event: Event, demand: Demand) -> bool:
-    return event.act == demand.act and same_word(event.word, demand.word)
 
 
 def _reason(wanted: Sequence[Demand], course: Course) -> str:

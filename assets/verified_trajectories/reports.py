@@ -63,7 +63,7 @@ def keypoints_seen(
     """
     found = []
     for number, (demand, promised) in enumerate(zip(wanted, promised_effects(names, wanted), strict=True)):
-        name = f"{demand.act} {demand.word}"
+        name = f"{demand.act} {demand.word or 'a field'}" if demand.act == "click" else f"{demand.act} {demand.word}"
         steps = {judge: course.met[number] for judge, course in courses.items() if number < len(course.met)}
         if not steps:
             found.append(Keypoint(name, "missing", -1, "", "nobody saw it"))
@@ -99,7 +99,7 @@ def attribute(wanted: Sequence[Demand], keypoints: Sequence[Keypoint], names: Ma
     Args:
         names: what the catalogue says of the things in the app; empty if it knows none.
     """
-    if not wanted or (names and any(d.act == "click" and retrieve(names, d.word) is None for d in wanted)):
+    if not wanted or (names and any(d.act == "click" and d.word and retrieve(names, d.word) is None for d in wanted)):
         return "task"
     if any(keypoint.evidence.endswith(NO_EFFECT) for keypoint in keypoints):
         return "environment"

@@ -33,12 +33,15 @@ ALIKE = 0.8
 def read_catalogue(file: Path) -> Catalogue:
     """What each thing of each app should do, from the table of capabilities.
 
-    A name that stands for several things of an app, with different effects, may do any of them.
+    What is done with an app as a whole, such as solving a page, names no thing in it. A name that stands for several
+    things of an app, with different effects, may do any of them.
     """
     import pyarrow.parquet as pq
 
     found: dict[str, dict[str, Expected]] = {}
-    for row in pq.read_table(file, columns=["app", "signature", "entities", "id"]).to_pylist():
+    for row in pq.read_table(file, columns=["app", "signature", "entities", "id", "place"]).to_pylist():
+        if not row["entities"] and not row["place"]:
+            continue
         expected = _expected(row["signature"])
         names = found.setdefault(row["app"], {})
         for name in {*map(folded, row["entities"]), folded(row["id"].rpartition("/")[2])} - {""}:
@@ -87,14 +90,15 @@ class CatalogueJudge:
         return Vote(self.name, fits, 1.0, f"promised {', '.join(due) or 'nothing'}; lasting {shown}")
 
     def _unknown(self, names: Mapping[str, Expected], word: str) -> bool:
-        return bool(names) and retrieve(names, word) is None
+        return bool(names and word) and retrieve(names, word) is None
 
 
 def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) -> list[Expected | None]:
     """What must follow when each demand is met; None where nothing is done to the screen.
 
     Args:
-        names: what the catalogue says of the app; what it does not name may do anything.
+        names: what the catalogue says of the app; what it does not name may do anything. Where it names nothing at all,
+            every click must change something.
     """
     promised: list[Expected | None] = []
     for index, demand in enumerate(wanted):
@@ -106,7 +110,7 @@ def promised_effects(names: Mapping[str, Expected], wanted: Sequence[Demand]) ->
             promised.append("any")  # a field takes the focus, if it has not got it already
         else:
             name = retrieve(names, demand.word)
-            promised.append(names[name] if name is not None else "any")
+            promised.append(names[name] if name is not None else "any" if names else "stays")
     return promised
 
 

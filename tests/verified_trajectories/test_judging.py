@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from assets.agent.actions import Action
+from assets.agent.actions import Action, from_pixel
 from assets.verified_trajectories.evidence import (
     Demand,
     Event,
@@ -17,7 +17,8 @@ from assets.verified_trajectories.evidence import (
     follow_events,
     with_returns,
 )
-from assets.verified_trajectories.judges import ChangeJudge, ThoughtJudge, Thresholds, Vote, judge_all
+from assets.verified_trajectories.judges import ChangeJudge, ReadingJudge, ThoughtJudge, Thresholds, Vote, judge_all
+from assets.verified_trajectories.reading import Remembering, VocabularyReader
 from assets.verified_trajectories.voting import Panel, Reliability, estimate, measure
 
 BLANK = np.zeros((8, 8, 3), np.uint8)
@@ -80,11 +81,55 @@ def test_going_back_undoes_what_opened_a_screen_and_not_what_was_done_on_it() ->
         ("Read Note", [("answer", "Note")]),
         ('Click on the "ok" button.', [("click", "ok")]),
         ("Select nothing and click Submit.", []),
+        ("Click button ONE, then click button TWO.", [("click", "ONE"), ("click", "TWO")]),
+        ("Select Ab, cD3 and click Submit.", [("click", "Ab"), ("click", "cD3"), ("click", "Submit")]),
+        ("Click on Tab #2.", [("click", "Tab #2")]),
+        ('Enter "Kim" into the text field and press Submit.', [("click", ""), ("type", "Kim"), ("click", "Submit")]),
+        ('Type "REX" in all lower case letters in the text input and press Submit.', []),
+        ("Expand the section below and click submit.", []),
+        ("Solve the math problem and type your answer into the textbox. Press submit when done.", []),
+        ('Find the 9th word in the paragraph, type that into the textbox and press "Submit".', []),
+        ('In Lantern Lane, open "Me", then switch "Sounds" on.', [("click", "Me"), ("click", "Sounds")]),
+        ('在"搜索"里输入"车票"。', [("click", "搜索"), ("click", ""), ("type", "车票")]),
     ],
 )  # fmt: skip
 def test_demands_come_from_the_words(instruction: str, expected: list[tuple[str, str]]) -> None:
     episode = SeenEpisode("web", instruction, (), (), None)
     assert [(demand.act, demand.word) for demand in demands(episode)] == expected
+
+
+FORM = [Demand("click", ""), Demand("type", "Kim"), Demand("click", "Submit")]
+
+
+@pytest.mark.parametrize(
+    ("events", "complete"),
+    [
+        ([Event("click", ""), Event("type", "Kim"), *clicks("Submit"), END], True),
+        ([Event("type", "Kim"), *clicks("Submit"), END], True),
+        ([*clicks("elsewhere"), Event("type", "Kim"), *clicks("Submit"), END], False),
+        ([Event("click", ""), Event("type", "Tim"), *clicks("Submit"), END], False),
+        ([Event("click", ""), *clicks("Submit"), END], False),
+    ],
+)
+def test_a_field_is_clicked_before_it_is_typed_into_or_has_the_focus(events: list[Event], complete: bool) -> None:
+    assert follow_events(FORM, events).complete is complete
+
+
+@pytest.mark.parametrize(
+    ("clicked", "written", "there"), [(30, 30, True), (30, 34, True), (30, 80, False), (30, 0, False)]
+)
+def test_a_click_into_a_field_is_one_where_the_text_then_stands(clicked: int, written: int, there: bool) -> None:
+    white = np.full((100, 100, 3), 255, np.uint8)
+    typed = white.copy()
+    if written:
+        typed[written, 10:40] = 0
+    steps = [
+        SeenStep(white, "", (Action("Click", point=from_pixel(20, clicked, 100, 100)),)),
+        SeenStep(white, "", (Action("Type", content="Kim"),)),
+    ]
+    episode = SeenEpisode("web", 'Enter "Kim" into the field.', (), tuple(steps), typed)
+    judge = ReadingJudge(Remembering(VocabularyReader()), Thresholds(0.7, 0.0005, 0.1, 60))
+    assert (judge.events(episode)[0].word == "") is there
 
 
 def seen(*steps: tuple[str, Action, int], end: int) -> SeenEpisode:

@@ -16,7 +16,7 @@ from assets.environments.desktop.dialogs import LIST_ROWS, Control, DesktopApp, 
 from assets.environments.desktop.fixtures import TaskSpec, leaks
 from assets.environments.desktop.place import program
 from assets.environments.desktop.programs import ProgramSpec, load_programs
-from assets.environments.desktop.session import DesktopSession, find_app
+from assets.environments.desktop.session import DesktopSession, find_app, screen_of
 
 __all__ = [
     "LIST_ROWS",
@@ -32,4 +32,5 @@ __all__ = [
     "load_programs",
     "overlay",
     "program",
+    "screen_of",
 ]

@@ -14,6 +14,7 @@ import io
 import re
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -100,6 +101,32 @@ class CellReader(_Reader):
             column = column * 26 + ord(letter) - ord("A") + 1
         read = _csv_cell if self.path.endswith(".csv") else _gnumeric_cell
         return _number(read(content, int(digits) - 1, column - 1, self.sheet))
+
+
+class SheetReader(_Reader):
+    """All rows of a sheet of a .gnumeric or a .csv, as `CellReader` reads cells, without their empty ends."""
+
+    kind: Literal["sheet"]
+    path: str
+    sheet: str | None = None
+
+    def read(self, home: Path, screen: Display) -> Any:
+        """The rows, or null without a file that can be read."""
+        content = _content(home, self.path)
+        if content is None:
+            return None
+        if self.path.endswith(".csv"):
+            return [[*map(_number, row)] for row in csv.reader(io.StringIO(content.decode("utf-8", "replace")))]
+        cells = _gnumeric_cells(content, self.sheet)
+        if cells is None:
+            return None
+        ends = Counter[int]()
+        for row, column in cells:
+            ends[row] = max(ends[row], column + 1)
+        return [
+            [_number(cells.get((row, column))) for column in range(ends[row])]
+            for row in range(max(ends, default=-1) + 1)
+        ]
 
 
 class ArchiveReader(_Reader):
@@ -217,6 +244,7 @@ Reader = Annotated[
     | ExistsReader
     | FolderReader
     | CellReader
+    | SheetReader
     | ArchiveReader
     | SettingReader
     | WindowReader
@@ -237,14 +265,24 @@ def prints(home: Path) -> dict[str, str]:
         relative = path.relative_to(home)
         if any(part.startswith(".") for part in relative.parts):
             continue
-        name = str(relative).replace("%", "%25").replace(".", "%2E")
+        name = escaped(str(relative))
         if path.is_symlink():
             found[name] = "link"
         elif path.is_file():
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            found[name] = print_of(path.read_bytes())
         elif path.is_dir() and all(entry.name.startswith(".") for entry in path.iterdir()):
             found[name] = "folder"
     return found
+
+
+def escaped(path: str) -> str:
+    """A path as a key of the state."""
+    return path.replace("%", "%25").replace(".", "%2E")
+
+
+def print_of(content: bytes) -> str:
+    """Start of the sha256 of a file's content."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _inside(home: Path, path: str) -> Path | None:
@@ -285,6 +323,11 @@ def _csv_cell(content: bytes, row: int, column: int, sheet: str | None) -> str |
 
 
 def _gnumeric_cell(content: bytes, row: int, column: int, sheet: str | None) -> str | None:
+    return (_gnumeric_cells(content, sheet) or {}).get((row, column))
+
+
+def _gnumeric_cells(content: bytes, sheet: str | None) -> dict[tuple[int, int], str] | None:
+    """(row, column) -> text of a sheet, the first one where none is named; None if there is no such sheet."""
     try:
         root = ElementTree.fromstring(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     except (ElementTree.ParseError, OSError, EOFError):
@@ -292,10 +335,8 @@ def _gnumeric_cell(content: bytes, row: int, column: int, sheet: str | None) -> 
     gnm = "{http://www.gnumeric.org/v10.dtd}"
     for page in root.iter(f"{gnm}Sheet"):
         if sheet is None or page.findtext(f"{gnm}Name") == sheet:
-            for cell in page.iter(f"{gnm}Cell"):
-                if (cell.get("Row"), cell.get("Col")) == (str(row), str(column)):
-                    return cell.text
-            return None
+            found = ((cell.get("Row"), cell.get("Col"), cell.text) for cell in page.iter(f"{gnm}Cell"))
+            return {(int(row), int(column)): text for row, column, text in found if row and column and text}
     return None
 
 

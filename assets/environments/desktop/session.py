@@ -46,6 +46,20 @@ def find_app(name: str) -> DesktopApp | ProgramSpec:
     return known[name]
 
 
+def screen_of(app: str, size: tuple[int, int], full_size: tuple[int, int] = FULL_SIZE) -> tuple[int, int]:
+    """Size of the screen on which a session with these sizes shows an application; see `DesktopSession`.
+
+    Raises:
+        ParameterError: there is no such application.
+    """
+    return _sizes(size, full_size)[find_app(app).scale]
+
+
+def _sizes(size: tuple[int, int], full_size: tuple[int, int]) -> dict[Scale, tuple[int, int]]:
+    large = all(side >= least for side, least in zip(size, LEAST_FULL_SIZE, strict=True))
+    return {"small": size, "full": size if large else full_size}
+
+
 @dataclass(frozen=True)
 class Pace:
     """How long things take, in seconds: `quiet` without a change before a screen is at rest, `wait` of a Wait."""
@@ -89,8 +103,7 @@ class DesktopSession:
     ) -> None:
         for name in ("Xvfb", "openbox"):
             program(name)
-        large = all(side >= least for side, least in zip(size, LEAST_FULL_SIZE, strict=True))
-        self._sizes: dict[Scale, tuple[int, int]] = {"small": size, "full": size if large else full_size}
+        self._sizes = _sizes(size, full_size)
         self._paces: dict[Scale, Pace] = {"small": Pace(0.0, _WAIT), "full": Pace(quiet_seconds, wait_seconds)}
         self._scale: Scale = "small"
         self.timeout = timeout

@@ -568,7 +568,7 @@ const fullScale = (host) => {
     const turned = (list) => list.map((_, index) => list[(index + arrangement) % list.length]);
     return controls.map((control) => {
       if (control.kind !== "section" || !["grid", "group"].includes(control.layout)) return control;
-      return control.controls.length > 1 ? { ...control, controls: turned(control.controls) } : control;
+      return (control.controls?.length ?? 0) > 1 ? { ...control, controls: turned(control.controls) } : control;
     });
   }
 
