@@ -218,7 +218,9 @@ def plan_stage(load: Workload, size: ModelSize, zero: int, gpus: int, checkpoint
     whole = dict(held)
     if zero >= 3:
         whole["gathered weights"] = (size.total - ceil(size.total / gpus)) * size.width
-    updates = [(_update(load, shape, size, held, zero, checkpointing), shape) for shape in load.passes]
+    updates = [
+        (_update(load, shape, size, held, zero >= 3 and gpus > 1, checkpointing), shape) for shape in load.passes
+    ]
     phases, largest = max(updates, key=lambda update: _largest(update[0]))
     if load.frozen:
         scoring = (_scoring(shape, size, whole) for shape in load.passes)
@@ -381,7 +383,7 @@ def _targets(hidden: torch.Tensor) -> torch.Tensor:
 
 
 def _update(
-    load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int], zero: int, checkpointing: bool
+    load: Workload, shape: Pass, size: ModelSize, held: Mapping[str, int], sharded: bool, checkpointing: bool
 ) -> list[Phase]:
     """The end of the forward pass, where the logits are, and the backward pass, where a layer's work is.
 
@@ -406,7 +408,7 @@ def _update(
         work = max(layer.backward - layer.saved for layer in (*layers, block))
     fixed = {**held, "activations": round(kept), "cache of the fan": cache}
     logits = size.loss(load.loss, load.top_k, shape.rows * shape.answer_tokens, load.logit_tokens)
-    if zero >= 3 and load.frozen and load.loss != "policy":  # what teachers say of a token is computed with its logits
+    if sharded and load.frozen and load.loss != "policy":  # what teachers say of a token is computed with its logits
         fixed["heads of the teachers"] = load.frozen * size.vocabulary * size.hidden * width
     return [
         Phase("loss", {**fixed, "logits and their gradient": logits}),

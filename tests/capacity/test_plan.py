@@ -103,7 +103,7 @@ def test_logits_need_what_a_chunk_of_tokens_needs_however_many_there_are(size: M
         size.loss(loss, top_k, tokens, most) for tokens, most in ((4096, 4096), (4096, 256), (8192, 256))
     )
     assert chunked < whole / 8
-    assert twice < 1.3 * chunked  # hidden states and their gradient grow, logits do not
+    assert twice - chunked < 4096 * 4 * size.vocabulary  # hidden states and their gradient grow, logits do not
 
 
 @pytest.mark.slow
