@@ -90,10 +90,14 @@ def test_an_app_is_in_one_split_wherever_it_turns_up(smoke_project: Path) -> Non
     measured = [reports / "benchmark_scores/cases.parquet", reports / "safety/cases.parquet"]
     measured += [*smoke_project.glob("models/**/outcomes.parquet")]
     assert len(measured) > 2
+    of_tasks = 0
     for file in measured:
         name = "sample" if "models" in file.parts else "case"
         found = [row[name].partition("/")[0].removesuffix("-attack") for row in rows(file, [name])]
-        assert {split_of[tasks[task]] for task in found if task in tasks} == {"heldout"}, file
+        splits = [split_of[tasks[task]] for task in found if task in tasks]  # grounding and CAPTCHA have no apps
+        assert set(splits) <= {"heldout"}, file
+        of_tasks += len(splits)
+    assert of_tasks
 
 
 def rows(file: Path, columns: list[str]) -> list[dict[str, Any]]:
