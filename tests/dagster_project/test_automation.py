@@ -15,7 +15,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from assets.errors import InfrastructureError, InputError, ParameterError
+from assets.errors import PARTIAL, InfrastructureError, InputError, ParameterError
 from assets.stage import directory_id
 from dagster_project import inbox as taking
 from dagster_project.automation import Automation, build_automation, on_new_bytes, take_feedback
@@ -429,9 +429,11 @@ def test_a_folder_can_be_handed_over_and_stays_where_it_is(project: Project, tmp
         env={**clean_environment(), "HESPER_ROOT": str(project.root)},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    assert "friends: 2 episodes taken, 1 things not: agentnet.jsonl, line 2" in done.stdout
+    assert done.returncode == PARTIAL
+    assert "friends: 2 episodes taken, 1 things not" in done.stdout
+    assert "agentnet.jsonl, line 2" in done.stdout
     assert list(batches(project)) == ["friends"]
     assert names(batch) == ["agentnet.jsonl", "images", "meta_data_merged.jsonl"]
     assert names(project.root / "inbox" / "quarantine") == ["friends"]
