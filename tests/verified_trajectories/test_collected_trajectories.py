@@ -300,7 +300,8 @@ def test_the_phone_that_the_parameters_name_is_driven(project: Path) -> None:
     execute("collected_trajectories", root=project)
     assert {row["outcome"] for row in table(project, "episodes")} == {"infrastructure"}
     with closing(Phones()) as elsewhere:
-        device = Phone(("127.0.0.1", elsewhere.port), elsewhere.add((192, 192)), 60)
+        serial = elsewhere.add((192, 192))  # the server is there once it has a phone
+        device = Phone(("127.0.0.1", elsewhere.port), serial, 60)
         set_parameters(project, f"127.0.0.1:{elsewhere.port}", processes=2)
         execute("collected_trajectories", root=project)
         assert json.loads(device.shell("hesper get"))["foreground"] == "clock-en"
