@@ -32,9 +32,11 @@ def fan() -> Iterator[Comparison]:
     prefix = [*words, *shown]
     stock = processor.images([_image(picture(0, SCREEN))], return_tensors="pt")
 
+    said = [token for token in range(20, len(processor.tokenizer)) if token not in set(shown)]
+
     for branches in (2, 4, 8, 16, 32):
         rng = random.Random(branches)
-        suffixes = [[rng.randint(20, len(processor.tokenizer) - 1) for _ in range(SUFFIX)] for _ in range(branches)]
+        suffixes = [rng.choices(said, k=SUFFIX) for _ in range(branches)]
         batch = core.collate(processor, [(prefix, [image])], [(0, s[:1], s[1:]) for s in suffixes])
         rows = torch.tensor([[*prefix, *suffix] for suffix in suffixes])
 
