@@ -47,6 +47,8 @@ from assets.checkpoints.measurement import (
     DomainSamples,
     Measurement,
     accuracy,
+    outcome_rows,
+    outcome_schema,
     score_together,
     screens_a_step,
     share_screens,
@@ -58,7 +60,6 @@ from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import paired_bootstrap, proportion, stratified_paired_bootstrap
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import torch
     from transformers import PreTrainedModel
 
@@ -508,10 +509,7 @@ def _report_heldout(
         clusters = [sample.group for sample in samples.heldout]
         before, student, teacher = ([match.correct for match in matches[domain]] for matches in (start, end, taught))
         strata.append((teacher, student, clusters))
-        outcomes += [
-            {"domain": domain, "sample": sample.id, "group": sample.group, "start": s, "teacher": t, "student": u}
-            for sample, s, t, u in zip(samples.heldout, before, teacher, student, strict=True)
-        ]
+        outcomes += outcome_rows(samples.heldout, start=before, teacher=teacher, student=student)
         shown = [str(proportion(outcomes, clusters)) for outcomes in (before, teacher, student)]
         difference = paired_bootstrap(teacher, student, stage.seed, clusters)
         rows.append([domain, len(clusters), *shown, str(difference)])
@@ -519,20 +517,11 @@ def _report_heldout(
     if not rows:
         stage.log("no held-out sample of any domain: nothing measured")
         return
-    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema())
+    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema("start", "teacher", "student"))
     mean = stratified_paired_bootstrap(strata, stage.seed)
     rows.append(["mean of the domains", sum(len(student) for _, student, _ in strata), "", "", "", str(mean)])
     stage.table("heldout", ["domain", "questions", "start", "teacher", "student", "student minus teacher"], rows)
     stage.summary(student_minus_teachers=mean.value, heldout_questions=mean.n)
-
-
-def outcome_schema() -> pa.Schema:
-    """A row of `outcomes.parquet`: a held-out sample, and who repeated its verified action: the starting point, the
-    teacher of its domain, the student. For comparisons case by case."""
-    import pyarrow as pa
-
-    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
-    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("start", "teacher", "student"))])
 
 
 def _share(outcomes: Sequence[bool]) -> float:

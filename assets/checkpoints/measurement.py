@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +25,7 @@ from assets.errors import InputError
 from assets.stage import Stage, StageParameters
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from transformers import PreTrainedModel
 
     from assets.agent.processor import Processor
@@ -153,23 +154,52 @@ def score_together(
     ranks: Ranks, model: PreTrainedModel, processor: Processor, samples: Sequence[Sample], asking: Asking
 ) -> list[Match]:
     """`score_samples`, its work shared by the ranks; every rank gets all matches, in the order of the samples."""
+
+    def ask(mine: list[Sample]) -> list[tuple[Any, ...]]:
+        with ranks.whole(model):
+            matches = score_samples(
+                model, processor, mine, asking.max_new_tokens, asking.system_prompt, asking.distance
+            )
+        return [astuple(match) for match in matches]
+
     screens = [list(members) for _, members in groupby(range(len(samples)), lambda place: samples[place].picture)]
+    return [Match(*values) for values in in_shares(ranks, samples, screens, ask)]
+
+
+def in_shares(
+    ranks: Ranks,
+    samples: Sequence[Sample],
+    together: Sequence[Sequence[int]],
+    ask: Callable[[list[Sample]], Sequence[Any]],
+) -> list[Any]:
+    """What `ask` says of each sample, its work shared by the ranks; every rank gets all of it, in the samples' order.
+
+    Args:
+        together: places of samples that one rank asks, next to each other.
+        ask: called once, with this rank's samples; what it says is gathered, see `Ranks.gather`.
+    """
     lengths = [asked_length(sample) for sample in samples]
     shared = ranks.share(
-        screens, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]
+        together, lambda places: sum(lengths[place] for place in places), lambda places: lengths[places[0]]
     )
     mine = [place for places in shared for place in places]
-    with ranks.whole(model):
-        matches = score_samples(
-            model,
-            processor,
-            [samples[place] for place in mine],
-            asking.max_new_tokens,
-            asking.system_prompt,
-            asking.distance,
-        )
-    found = ranks.gather([(place, astuple(match)) for place, match in zip(mine, matches, strict=True)])
-    return [Match(*values) for _, values in sorted(found)]
+    said = ask([samples[place] for place in mine])
+    return [value for _, value in sorted(ranks.gather(list(zip(mine, said, strict=True))))]
+
+
+def outcome_rows(samples: Sequence[Sample], **answered: Sequence[bool]) -> Iterator[dict[str, object]]:
+    """Rows of `outcomes.parquet`: held-out samples, and by name whose answer repeated the verified action."""
+    for sample, *right in zip(samples, *answered.values(), strict=True):
+        named = dict(zip(answered, right, strict=True))
+        yield {"domain": sample.domain, "sample": sample.id, "group": sample.group, **named}
+
+
+def outcome_schema(*names: str) -> pa.Schema:
+    """Of `outcome_rows` with these names. For comparisons case by case."""
+    import pyarrow as pa
+
+    told = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
+    return pa.schema([*told, *(pa.field(name, pa.bool_()) for name in names)])
 
 
 class BestWeights:

@@ -35,7 +35,9 @@ from assets.checkpoints.measurement import (
     DomainSamples,
     Measurement,
     accuracy,
-    asked_length,
+    in_shares,
+    outcome_rows,
+    outcome_schema,
     score_together,
     screens_a_step,
     share_screens,
@@ -48,7 +50,6 @@ from assets.stage import Stage, StageParameters, write_parquet
 from assets.statistics import bootstrap_mean, paired_bootstrap, proportion
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import torch
     from transformers import PreTrainedModel
 
@@ -205,17 +206,14 @@ class Learner:
 
     def chances(self, samples: Sequence[Sample], name: str) -> list[float]:
         """Of each question, the share of right answers among G drawn as in training; `name` seeds the draw."""
-        places = list(range(len(samples)))
-        lengths = [asked_length(sample) for sample in samples]
-        mine = self._ranks.share(places, lengths.__getitem__, lengths.__getitem__)
         seed = self._stage.rng("chances", name, self._ranks.rank).getrandbits(62)
-        with self._ranks.whole(self._model):
-            groups = self._sampler.draw(self._model, [samples[place] for place in mine], self._settings.samples, seed)
-        found = [
-            (place, sum(rollout.match.correct for rollout in group) / len(group))
-            for place, group in zip(mine, groups, strict=True)
-        ]
-        return [share for _, share in sorted(self._ranks.gather(found))]
+
+        def ask(mine: list[Sample]) -> list[float]:
+            with self._ranks.whole(self._model):
+                groups = self._sampler.draw(self._model, mine, self._settings.samples, seed)
+            return [sum(rollout.match.correct for rollout in group) / len(group) for group in groups]
+
+        return in_shares(self._ranks, samples, [[place] for place in range(len(samples))], ask)
 
     def _sample(self, number: int) -> None:
         """Ask, answer and reward; keep the groups whose rewards differ."""
@@ -338,20 +336,9 @@ def _report(
     stage.summary(
         heldout_questions=len(samples), heldout_accuracy_before=accuracy(before), heldout_accuracy=accuracy(after)
     )
-    outcomes = (
-        {"domain": s.domain, "sample": s.id, "group": s.group, "midtrained": old.correct, "trained": new.correct}
-        for s, old, new in zip(samples, before, after, strict=True)
-    )
-    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema())
-
-
-def outcome_schema() -> pa.Schema:
-    """A row of `outcomes.parquet`: a held-out sample, and whether the mid-trained and the trained model repeated its
-    verified action. For comparisons case by case."""
-    import pyarrow as pa
-
-    names = [pa.field(name, pa.string()) for name in ("domain", "sample", "group")]
-    return pa.schema([*names, *(pa.field(name, pa.bool_()) for name in ("midtrained", "trained"))])
+    old, new = ([match.correct for match in matches] for matches in (before, after))
+    outcomes = outcome_rows(samples, midtrained=old, trained=new)
+    write_parquet(stage.output / "outcomes.parquet", outcomes, outcome_schema("midtrained", "trained"))
 
 
 def _report_sampled(
