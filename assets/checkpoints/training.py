@@ -309,15 +309,17 @@ class _State:
         from safetensors.torch import save_file
 
         kept: dict[str, torch.Tensor] = {}
+        size = 0
         parts: list[str] = []
         for name, value in tensors:
             if not self._ranks.leads:
                 continue
             kept[name] = value.contiguous().cpu()
-            if sum(tensor.nbytes for tensor in kept.values()) > PART:
+            size += value.nbytes
+            if size > PART:
                 parts.append(f"{self._path.stem}-{step}-{len(parts)}{self._path.suffix}")
                 save_file(kept, self._path.with_name(parts[-1]))
-                kept = {}
+                kept, size = {}, 0
         if not self._ranks.leads:
             return
         record = {"step": step, "window": self.window, "recent": self.recent, "series": self._stage.series}
