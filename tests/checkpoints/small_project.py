@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from assets.agent.actions import Action, action_to_row, from_pixel, render_response
@@ -230,3 +232,25 @@ def surroundings(**environment: str) -> dict[str, str]:
 def digest(folder: Path) -> dict[str, bytes]:
     """Every file of a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def curves(folder: Path) -> dict[tuple[str, str], float]:
+    """(step, figure) -> value, of a checkpoint's curves."""
+    with (folder / "curves.csv").open(encoding="utf-8") as file:
+        return {
+            (row["step"], name): float(value)
+            for row in csv.DictReader(file)
+            for name, value in row.items()
+            if value and name != "step"
+        }
+
+
+def assert_trained_alike(one: Path, two: Path) -> None:
+    """Curves and weights of two checkpoints, but for the order of additions."""
+    from safetensors.torch import load_file
+
+    assert curves(one) == pytest.approx(curves(two), rel=1e-4, abs=1e-5)
+    expected, found = (load_file(folder / "model.safetensors") for folder in (one, two))
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        assert (weight - found[name]).norm() <= 1e-3 * weight.norm() + 1e-6, name

@@ -25,7 +25,7 @@ from assets.checkpoints.ranks import Ranks
 from assets.errors import InfrastructureError, InputError
 from assets.stage import execute
 from tests.checkpoints.micro_project import DISTILLATION, RL, write_params
-from tests.checkpoints.small_project import PARAMS, command, digest, run, surroundings
+from tests.checkpoints.small_project import PARAMS, assert_trained_alike, command, digest, run, surroundings
 
 
 @given(
@@ -71,25 +71,10 @@ def with_ranks(base: Path, root: Path, count: int, **changes: Any) -> Path:
     return root
 
 
-def curves(root: Path) -> dict[tuple[str, str], float]:
-    with (root / "models/midtrained/curves.csv").open(encoding="utf-8") as file:
-        return {
-            (row["step"], name): float(value)
-            for row in csv.DictReader(file)
-            for name, value in row.items()
-            if value and name != "step"
-        }
-
-
 def test_two_ranks_train_as_one_process_does(base: Path, shared: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file
-
     alone = with_ranks(base, tmp_path / "alone", 1)
     assert run(alone, "midtrained_checkpoint").returncode == 0
-    assert curves(shared) == pytest.approx(curves(alone), rel=1e-4, abs=1e-5)
-    one, two = (load_file(root / "models/midtrained/model.safetensors") for root in (alone, shared))
-    for name, weight in one.items():
-        assert (weight - two[name]).norm() <= 1e-3 * weight.norm() + 1e-6, name
+    assert_trained_alike(alone / "models/midtrained", shared / "models/midtrained")
     assert not list((shared / ".hesper/work").glob("*/*"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -19,7 +18,7 @@ import pytest
 import yaml
 
 from tests.checkpoints.micro_project import DISTILLATION, RL, write_params
-from tests.checkpoints.small_project import PARAMS, ROOT, digest, surroundings, write_project
+from tests.checkpoints.small_project import PARAMS, ROOT, assert_trained_alike, digest, surroundings, write_project
 
 pytestmark = pytest.mark.skipif(find_spec("deepspeed") is None, reason="the extra `gpu` is not installed")
 
@@ -94,27 +93,6 @@ def change(root: Path, **changes: Any) -> None:
     section = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))["midtrained_checkpoint"]
     optimisation = {**section["optimisation"], "steps": 4, "evaluate_every": 0, **changes}
     write_params(root, midtrained_checkpoint={**section, "optimisation": optimisation})
-
-
-def curves(folder: Path) -> dict[tuple[str, str], float]:
-    with (folder / "curves.csv").open(encoding="utf-8") as file:
-        return {
-            (row["step"], name): float(value)
-            for row in csv.DictReader(file)
-            for name, value in row.items()
-            if value and name != "step"
-        }
-
-
-def assert_trained_alike(one: Path, two: Path) -> None:
-    """Curves and weights of two checkpoints, but for the order of additions."""
-    from safetensors.torch import load_file
-
-    assert curves(one) == pytest.approx(curves(two), rel=1e-4, abs=1e-5)
-    expected, found = (load_file(folder / "model.safetensors") for folder in (one, two))
-    assert found.keys() == expected.keys()
-    for name, weight in expected.items():
-        assert (weight - found[name]).norm() <= 1e-3 * weight.norm() + 1e-6, name
 
 
 @pytest.fixture(scope="module")
