@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
@@ -279,6 +280,7 @@ def _propose_for_programs(
     return families, refused, left_out
 
 
+@cache
 def _programs() -> dict[str, ProgramSpec]:
     """The full desktop programs by their ids."""
     return {spec.id: spec for spec in load_programs()}

@@ -129,14 +129,8 @@ def follow(
         if step.target or (watch is not None and step.do in SYSTEM_KEYS):
             elements = session.elements()
             element = find(elements, step.target) if step.target else None
-            for _ in range(PATIENCE if step.target and taken is not None else 0):
-                if element is not None:
-                    break
-                on_the_way = _towards(step.target, elements, session.platform, size)
-                session.act(to_action(on_the_way, None, elements, size))
-                taken.append(on_the_way)  # type: ignore[union-attr]
-                elements = session.elements()
-                element = find(elements, step.target)
+            if step.target and element is None and taken is not None:
+                element, elements = _sought(session, step.target, elements, size, taken)
             if step.target and element is None:
                 raise Unreachable(step.target)
             if watch is not None:
@@ -148,6 +142,20 @@ def follow(
 
 PATIENCE = 4
 """How often a thing that can't be seen is scrolled to or waited for."""
+
+
+def _sought(
+    session: Session, target: str, elements: list[Element], size: tuple[int, int], taken: list[PlannedStep]
+) -> tuple[Element | None, list[Element]]:
+    """An element that is not seen yet, after the steps towards it, and what is on the screen then."""
+    for _ in range(PATIENCE):
+        on_the_way = _towards(target, elements, session.platform, size)
+        session.act(to_action(on_the_way, None, elements, size))
+        taken.append(on_the_way)
+        elements = session.elements()
+        if (element := find(elements, target)) is not None:
+            return element, elements
+    return None, elements
 
 
 def _towards(target: str, elements: Sequence[Element], platform: str, size: tuple[int, int]) -> PlannedStep:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from assets.agent.endpoint import Endpoint, EndpointError, Message, image_part, text_part
 from assets.verified_trajectories.drawing import draw_action
-from assets.verified_trajectories.evidence import SeenEpisode, SeenStep, demands
+from assets.verified_trajectories.evidence import FIELD, SeenEpisode, SeenStep, demands
 from assets.verified_trajectories.judges import Vote
 from assets.verified_trajectories.reading import Picture
 
@@ -99,7 +99,7 @@ class EndpointJudge:
 def keypoints_of(episode: SeenEpisode) -> list[str]:
     """What must be seen for the task to count as done, in words."""
     verbs = {"click": "used", "type": "typed", "answer": "answered from the screen"}
-    named = (demand for demand in demands(episode) if demand.word or demand.act != "click")
+    named = (demand for demand in demands(episode) if demand != FIELD)
     found = [f'"{demand.word}" is {verbs[demand.act]}' for demand in named]
     return found or [f'"{word}"' for word in episode.keypoints] or [f"the task is done: {episode.instruction}"]
 

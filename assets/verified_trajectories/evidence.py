@@ -121,7 +121,7 @@ def _demands_of_sentence(sentence: str) -> list[Demand]:
         nameless = not words
         for word in words:
             if typing:
-                found += [Demand("click", ""), Demand("type", word)]
+                found += [FIELD, Demand("type", word)]
             else:
                 found.append(Demand("click", word))
     return [] if nameless or _OTHER_CASE.search(sentence) else found
