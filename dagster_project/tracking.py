@@ -269,6 +269,8 @@ def attach_scores(
                 client.log_batch(report.run_id, metrics=new)
                 added += len(new)
             _note_scores(root, model.source_run_id, metrics, now)
+    except HesperError:
+        raise
     except Exception as error:
         raise tracking_error(error) from error
     return added
@@ -278,11 +280,10 @@ def _note_scores(root: Path, run_id: str | None, metrics: Mapping[str, float], n
     """Write a model's scores on the run that made it, unless that is gone, deleted, or has them already."""
     from mlflow.entities import Metric
 
-    client = connect(root)
-    for run in client.search_runs([experiment_id(root)], f"attributes.run_id = '{run_id}'", max_results=1):
+    for run in read_runs(root, [run_id] if run_id else []).values():
         new = {key: value for key, value in sorted(metrics.items()) if run.data.metrics.get(key) != value}
         if new:
-            client.log_batch(run_id, metrics=[Metric(key, float(value), now, 0) for key, value in new.items()])
+            connect(root).log_batch(run_id, metrics=[Metric(key, float(value), now, 0) for key, value in new.items()])
 
 
 def set_champion(root: Path, decision: Mapping[str, Any]) -> str | None:
